@@ -1,0 +1,229 @@
+"""This machine: what it is, which software runs, and how fast it can be.
+
+Nothing here identifies a person: no host name, no user name, no path.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import platform
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from importlib import metadata
+from pathlib import Path
+
+import psutil
+
+from labkit import store
+from labkit.errors import LabError
+
+PACKAGES = ("torch", "transformers", "tokenizers", "numpy")
+"""Packages whose version can change a measurement."""
+BUFFER_BYTES = 256 * 2**20
+"""Larger than the caches of the machines this course meets."""
+MATRIX = 1024
+THREADS = 2
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a reader needs in order to compare with another machine."""
+
+    cpu: str
+    cores: int
+    """Cores that this process may use."""
+    ram_bytes: int
+    system: str
+    architecture: str
+
+
+@dataclass(frozen=True)
+class Speed:
+    """Ceilings of this machine, as the best of several tries.
+
+    `read_bytes_per_s` is for reading memory in order, `flop_per_s` for
+    FP32 arithmetic in a large matrix product; both with `threads` threads.
+    """
+
+    threads: int
+    read_bytes_per_s: float
+    flop_per_s: float
+
+
+def identify() -> Machine:
+    """This machine."""
+    return Machine(
+        cpu=cpu_name(),
+        cores=usable_cores(),
+        ram_bytes=psutil.virtual_memory().total,
+        system=platform.system(),
+        architecture=platform.machine(),
+    )
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on."""
+    process = psutil.Process()
+    if hasattr(process, "cpu_affinity"):
+        return len(process.cpu_affinity())
+    return psutil.cpu_count() or 1
+
+
+def default_threads() -> int:
+    """Threads that the course computes with: two, or the only core."""
+    return min(THREADS, usable_cores())
+
+
+def cpu_name() -> str:
+    """The processor's name as its system gives it."""
+    readers = {
+        "Linux": _cpu_name_linux,
+        "Darwin": _cpu_name_macos,
+        "Windows": _cpu_name_windows,
+    }
+    reader = readers.get(platform.system(), str)
+    try:
+        name = reader()
+    except (OSError, subprocess.SubprocessError):
+        name = ""
+    name = name or platform.processor() or platform.machine()
+    return " ".join(name.split())
+
+
+def _cpu_name_linux() -> str:
+    text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    found = re.search(r"^model name\s*:\s*(.+)$", text, re.MULTILINE)
+    return found.group(1) if found else ""
+
+
+def _cpu_name_macos() -> str:
+    return subprocess.run(
+        ["sysctl", "-n", "machdep.cpu.brand_string"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def _cpu_name_windows() -> str:
+    if sys.platform != "win32":
+        return ""
+    import winreg
+
+    key = r"HARDWARE\DESCRIPTION\System\CentralProcessor\0"
+    with winreg.OpenKey(winreg.HKEY_LOCAL_MACHINE, key) as opened:
+        return str(winreg.QueryValueEx(opened, "ProcessorNameString")[0])
+
+
+def software() -> dict[str, str]:
+    """Versions of Python and of the packages that can change a time."""
+    versions = {"python": platform.python_version()}
+    for package in PACKAGES:
+        try:
+            versions[package] = metadata.version(package)
+        except metadata.PackageNotFoundError:
+            versions[package] = "missing"
+    return versions
+
+
+def slug(machine: Machine, versions: Mapping[str, str]) -> str:
+    """Name of the folder for baselines of this machine and software."""
+    cpu = re.sub(r"[^a-z0-9]+", "-", machine.cpu.lower()).strip("-")
+    text = json.dumps(sorted(versions.items()))
+    short = hashlib.sha256(text.encode()).hexdigest()[:8]
+    return f"{cpu}-{machine.cores}-cores-{short}"
+
+
+def rss_bytes() -> int:
+    """Memory of this process that is resident now."""
+    return int(psutil.Process().memory_info().rss)
+
+
+def peak_rss_bytes() -> int:
+    """Most memory that was ever resident in this process."""
+    if sys.platform == "win32":
+        return int(psutil.Process().memory_info().peak_wset)
+    import resource
+
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak if sys.platform == "darwin" else peak * 1024
+
+
+def measure_speed(
+    threads: int,
+    tries: int = 10,
+    clock: Callable[[], int] = time.perf_counter_ns,
+) -> Speed:
+    """Measure both ceilings in this process, in about two seconds.
+
+    Takes 256 MiB while it runs; `speed` does it in a process of its own.
+    """
+    import torch
+
+    before = torch.get_num_threads()
+    torch.set_num_threads(threads)
+    try:
+        buffer = torch.ones(BUFFER_BYTES // 4)
+        matrix = torch.ones(MATRIX, MATRIX)
+        read = _best_seconds(buffer.sum, tries, clock)
+        product = _best_seconds(lambda: matrix @ matrix, tries, clock)
+    finally:
+        torch.set_num_threads(before)
+    return Speed(threads, BUFFER_BYTES / read, 2 * MATRIX**3 / product)
+
+
+def _best_seconds(
+    work: Callable[[], object], tries: int, clock: Callable[[], int]
+) -> float:
+    work()
+    seconds = []
+    for _ in range(tries):
+        start = clock()
+        work()
+        seconds.append((clock() - start) / 1e9)
+    return min(seconds)
+
+
+def speed(threads: int, root: Path | None = None) -> Speed:
+    """Both ceilings, from the cache or measured once and kept there."""
+    name = f"{slug(identify(), software())}-{threads}-threads.json"
+    path = (root or store.home()) / "speed" / name
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+        return Speed(**document)
+    except (OSError, ValueError, TypeError):
+        pass
+    found = _speed_in_a_process(threads)
+    try:
+        store.write_text(path, json.dumps(asdict(found), indent=2) + "\n")
+    except OSError as error:
+        raise store.explain(error, path.parent) from error
+    return found
+
+
+def _speed_in_a_process(threads: int) -> Speed:
+    """Measure beside this process, so that its memory stays as it was."""
+    done = subprocess.run(
+        [sys.executable, "-m", "labkit.machine", str(threads)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={**os.environ, "OMP_NUM_THREADS": str(threads)},
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["no reason given"])[-1]
+        raise LabError(
+            f"The speed of this machine could not be measured ({last}): "
+            "run `python -m labkit doctor`."
+        )
+    return Speed(**json.loads(done.stdout))
+
+
+if __name__ == "__main__":
+    print(json.dumps(asdict(measure_speed(int(sys.argv[1])))))

@@ -1,0 +1,124 @@
+"""Every chart of the course: one style, a caption, an alternative text.
+
+matplotlib is loaded with this module; import it where a chart is drawn.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import matplotlib.pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+STYLE: list[str | dict[str, Any]] = [
+    "petroff6",
+    {"axes.grid": True, "grid.alpha": 0.3},
+]
+MARKERS = ("o", "s", "^", "D", "v", "P")
+"""One marker a series, so that colour alone never tells them apart."""
+DPI = 100
+
+
+def new_axes(title: str, xlabel: str, ylabel: str) -> Axes:
+    """Axes of a new figure in the course's style; labels carry units."""
+    with plt.style.context(STYLE):
+        _, axes = plt.subplots(figsize=(7, 3.6), layout="constrained")
+        axes.set(title=title, xlabel=xlabel, ylabel=ylabel)
+    return axes
+
+
+def png(figure: Figure) -> bytes:
+    """The figure as PNG, the same bytes for the same picture; closes it."""
+    buffer = io.BytesIO()
+    # Without a software tag a new library version alone changes nothing.
+    figure.savefig(buffer, format="png", dpi=DPI, metadata={"Software": None})
+    plt.close(figure)
+    return buffer.getvalue()
+
+
+def show(axes: Axes, caption: str, alt: str) -> None:
+    """Display a figure with its caption below and its alternative text.
+
+    JupyterLab ignores alternative text in metadata, so the sentence is the
+    plain-text form of the output as well.
+    """
+    from IPython.display import Markdown, display
+
+    figure = axes.get_figure()
+    if not isinstance(figure, Figure):
+        raise TypeError("these axes belong to no figure")
+    picture = base64.b64encode(png(figure)).decode()
+    display(
+        {"image/png": picture, "text/plain": alt},
+        raw=True,
+        metadata={"image/png": {"alt": alt}},
+    )
+    display(Markdown(f"*{caption}*"))
+
+
+@dataclass(frozen=True)
+class Served:
+    """When one request arrived, was begun and was done, in seconds."""
+
+    sent: float
+    began: float
+    done: float
+
+
+def staircase(groups: Mapping[str, Sequence[Served]], title: str) -> Axes:
+    """One bar a request, in groups: waiting in a pale tone, work in full."""
+    axes = new_axes(title, "time since the group was sent (s)", "request")
+    row, labels = 0, []
+    for index, (name, requests) in enumerate(groups.items()):
+        first = min(request.sent for request in requests)
+        for number, request in enumerate(
+            sorted(requests, key=lambda r: r.began), start=1
+        ):
+            _bar(axes, row, request, first, f"C{index}")
+            labels.append(f"{name}: {number}")
+            row += 1
+        row += 1
+        labels.append("")
+    axes.set_yticks(range(row), labels)
+    axes.invert_yaxis()
+    axes.grid(visible=False, axis="y")
+    return axes
+
+
+def _bar(
+    axes: Axes, row: int, request: Served, first: float, color: str
+) -> None:
+    waited = request.began - request.sent
+    worked = request.done - request.began
+    left = request.sent - first
+    axes.barh(row, waited, left=left, color=color, alpha=0.25, hatch="//")
+    axes.barh(row, worked, left=left + waited, color=color)
+
+
+def in_order(
+    series: Mapping[str, Sequence[float]], title: str, xlabel: str, ylabel: str
+) -> Axes:
+    """Every observation of each series in the order in which it was made."""
+    axes = new_axes(title, xlabel, ylabel)
+    with plt.style.context(STYLE):
+        for index, (name, values) in enumerate(series.items()):
+            numbers = range(1, len(values) + 1)
+            axes.plot(
+                numbers,
+                values,
+                MARKERS[index],
+                linestyle=":",
+                color=f"C{index}",
+                label=name,
+            )
+    axes.set_ylim(bottom=0)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    if len(series) > 1:
+        axes.legend()
+    return axes

@@ -1,0 +1,30 @@
+"""Fixtures that several groups of tests share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labkit import checkpoints, store
+from labkit.generation import TextModel
+
+
+@pytest.fixture(scope="session")
+def model_home() -> Path:
+    """Cache folder that holds the course's own model, fetched if need be."""
+    checkpoints.fetch(checkpoints.find(checkpoints.DEFAULT))
+    return store.home()
+
+
+@pytest.fixture(scope="session")
+def text_model(model_home: Path) -> TextModel:
+    """The real model with its tokenizer; treat it as read-only."""
+    return TextModel.load(root=model_home)
+
+
+@pytest.fixture
+def tokenizer(model_home: Path) -> Any:
+    """The real tokenizer."""
+    return checkpoints.load_tokenizer(root=model_home)
