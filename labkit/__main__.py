@@ -5,7 +5,10 @@ from __future__ import annotations
 import sys
 from typing import Annotated
 
-import typer
+try:
+    import typer
+except ModuleNotFoundError:
+    sys.exit("The course is not set up here: run `make lab` first.")
 
 from labkit.errors import LabError
 
@@ -54,12 +57,13 @@ def lab(
 @app.command(epilog="Example: python -m labkit run 01")
 def run(lesson: LessonNumber) -> None:
     """Execute a lesson without a browser and print what it recorded."""
-    from labkit import course, execution
+    from labkit import course
 
     path = course.notebook(lesson)
+    from labkit import execution
+
     outcome = execution.execute(path)
-    for line in execution.recorded(outcome.notebook):
-        print(line)
+    print(execution.recorded(outcome.notebook))
     print(
         f"{path.name}: {outcome.seconds:.0f} s, "
         f"at most {outcome.peak_bytes / 2**20:,.0f} MiB"
@@ -71,9 +75,11 @@ def run(lesson: LessonNumber) -> None:
 @app.command(epilog="Example: python -m labkit rerun 01")
 def rerun(lesson: LessonNumber) -> None:
     """Execute a lesson in place, for committing its outputs."""
-    from labkit import course, execution
+    from labkit import course
 
     path = course.notebook(lesson)
+    from labkit import execution
+
     outcome = execution.rerun(path)
     print(f"{path.name} was executed in {outcome.seconds:.0f} s.")
 
@@ -89,26 +95,14 @@ def serve(
     model: Annotated[
         str | None, typer.Option(help="Model; the course's own if left out.")
     ] = None,
+    until_input_closes: Annotated[
+        bool, typer.Option("--until-input-closes", hidden=True)
+    ] = False,
 ) -> None:
     """Serve a model over HTTP until Ctrl-C."""
-    from labkit import checkpoints, machine
-    from labkit.serving import server
-    from labkit.serving.app import create_app
-    from labkit.serving.engine import Engine
+    from labkit.serving import run
 
-    name = model or checkpoints.DEFAULT
-    checkpoints.require(checkpoints.find(name))
-
-    def load() -> object:
-        import torch
-
-        from labkit.generation import TextModel
-
-        torch.set_num_threads(machine.default_threads())
-        return TextModel.load(name)
-
-    with Engine(load) as engine:
-        server.serve(create_app(engine), host, port)
+    run.serve_checkpoint(model, host, port, until_input_closes)
 
 
 @app.command(epilog="Example: python -m labkit doctor")

@@ -157,9 +157,10 @@ class HubSource:
                 "The model hub cannot be reached: check the network and try "
                 "again; the default model needs no hub."
             ) from error
-        except (errors.HfHubHTTPError, OSError, ValueError) as error:
+        except Exception as error:
             if isinstance(error, OSError) and error.errno:
-                raise
+                raise  # a disk that refused; `store.explain` has the words
+            # The library's transport has errors of its own, which change.
             reason = str(error).strip().splitlines()[0]
             raise LabError(
                 f"{name} could not be downloaded from the model hub "

@@ -41,6 +41,7 @@ def examine(root: Path | None = None) -> list[Finding]:
         Finding("system", f"{platform.system()} {platform.release()}"),
         *machine_findings(),
         *package_findings(),
+        speed_finding(root),
         course_finding(),
         cache_finding(root),
         *model_findings(root),
@@ -99,6 +100,18 @@ def package_finding(name: str, requirement: object) -> Finding:
     right = requirement.specifier.contains(version, prereleases=True)
     mend = "" if right else f"needs {requirement.specifier}; run `make lab`"
     return Finding(name, version, mend)
+
+
+def speed_finding(root: Path) -> Finding:
+    """Both ceilings of the machine, measured now."""
+    threads = machine.default_threads()
+    try:
+        found = machine.refresh_speed(threads, root)
+    except LabError as error:
+        return Finding("speed", "not measured", str(error))
+    read, flop = found.read_bytes_per_s / 1e9, found.flop_per_s / 1e9
+    state = f"{read:.1f} GB/s read, {flop:.0f} GFLOP/s, {threads} threads"
+    return Finding("speed", state)
 
 
 def course_finding() -> Finding:

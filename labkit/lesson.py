@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import html
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
 from labkit import checkpoints, machine, records
@@ -29,7 +30,12 @@ class Lesson:
         self.threads = machine.default_threads()
         self.speed = machine.speed(self.threads)
         torch.set_num_threads(self.threads)
+        _keep_loopback_direct(os.environ)
         self.table(("this run", ""), self._card())
+
+    def peak_rss_bytes(self) -> int:
+        """Most memory that this notebook's process ever held."""
+        return machine.peak_rss_bytes()
 
     def _card(self) -> list[tuple[str, str]]:
         here, speed = self.machine, self.speed
@@ -99,6 +105,17 @@ class Lesson:
             {"text/html": as_html(lines), "text/plain": as_text(lines)},
             raw=True,
         )
+
+
+def _keep_loopback_direct(environment: MutableMapping[str, str]) -> None:
+    """Tell HTTP clients to ask this machine without a proxy between."""
+    for name in ("NO_PROXY", "no_proxy"):
+        known = environment.get(name, "")
+        if "127.0.0.1" not in known:
+            parts = [
+                part for part in (known, "127.0.0.1", "localhost") if part
+            ]
+            environment[name] = ",".join(parts)
 
 
 def as_text(lines: Sequence[Sequence[str]]) -> str:

@@ -48,7 +48,7 @@ def show(axes: Axes, caption: str, alt: str) -> None:
     JupyterLab ignores alternative text in metadata, so the sentence is the
     plain-text form of the output as well.
     """
-    from IPython.display import Markdown, display
+    from IPython.display import display
 
     figure = axes.get_figure()
     if not isinstance(figure, Figure):
@@ -59,7 +59,7 @@ def show(axes: Axes, caption: str, alt: str) -> None:
         raw=True,
         metadata={"image/png": {"alt": alt}},
     )
-    display(Markdown(f"*{caption}*"))
+    display({"text/markdown": f"*{caption}*", "text/plain": caption}, raw=True)
 
 
 @dataclass(frozen=True)
@@ -69,6 +69,17 @@ class Served:
     sent: float
     began: float
     done: float
+
+
+def served(answer: Mapping[str, Any]) -> Served:
+    """The times of one answer, as its client has them.
+
+    `answer` has `sent` and `got` in nanoseconds of the client's clock and
+    the server's `seconds` of work. What lies between is taken as waiting in
+    line: loopback adds a few milliseconds to it.
+    """
+    done = answer["got"] / 1e9
+    return Served(answer["sent"] / 1e9, done - answer["seconds"], done)
 
 
 def staircase(groups: Mapping[str, Sequence[Served]], title: str) -> Axes:

@@ -1,0 +1,48 @@
+"""Put a checkpoint behind the server, for the command line."""
+
+from __future__ import annotations
+
+import signal
+import sys
+import threading
+
+from labkit import checkpoints, machine
+from labkit.generation import TextModel
+from labkit.serving import server
+from labkit.serving.app import create_app
+from labkit.serving.engine import Engine
+
+
+def serve_checkpoint(
+    name: str | None, host: str, port: int, until_input_closes: bool = False
+) -> None:
+    """Serve a fetched checkpoint until Ctrl-C, or until stdin closes.
+
+    The model loads while the server already listens and answers "not
+    ready". LabError when the model was not fetched or the port is taken.
+    """
+    checkpoint = checkpoints.find(name or checkpoints.DEFAULT)
+    checkpoints.require(checkpoint, only=())
+    engine = Engine(lambda: _load(checkpoint.name))
+    if until_input_closes:
+        threading.Thread(target=_stop_with_input, daemon=True).start()
+    try:
+        # Whoever names an address that others can reach has asked for it.
+        server.serve(
+            create_app(engine), host=host, port=port, allow_remote=True
+        )
+    finally:
+        engine.close()
+
+
+def _load(name: str) -> TextModel:
+    import torch
+
+    torch.set_num_threads(machine.default_threads())
+    return TextModel.load(name)
+
+
+def _stop_with_input() -> None:
+    """Wait for the end of standard input, then stop like Ctrl-C."""
+    sys.stdin.read()
+    signal.raise_signal(signal.SIGINT)

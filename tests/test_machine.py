@@ -1,0 +1,69 @@
+"""What is said about this machine."""
+
+from __future__ import annotations
+
+import getpass
+import json
+import platform
+from pathlib import Path
+
+import pytest
+
+from labkit import machine
+from labkit.machine import Machine, Speed
+
+HERE = Machine("A (R) CPU @ 3.0GHz", 2, 2**33, "Linux", "x86_64")
+
+
+def test_identity_is_complete_and_impersonal() -> None:
+    here = machine.identify()
+    assert here.cpu
+    assert here.cores >= 1
+    assert here.ram_bytes > 2**28
+    text = f"{here} {machine.software()}"
+    assert platform.node() not in text.split()
+    assert getpass.getuser() not in text.split()
+
+
+def test_slug_is_a_safe_name_and_depends_on_the_software() -> None:
+    one = machine.slug(HERE, {"torch": "2.13.0", "python": "3.11.7"})
+    assert one.startswith("a-r-cpu-3-0ghz-2-cores-")
+    assert one == machine.slug(HERE, {"python": "3.11.7", "torch": "2.13.0"})
+    assert one != machine.slug(HERE, {"torch": "2.13.1", "python": "3.11.7"})
+
+
+def test_peak_is_at_least_what_is_resident() -> None:
+    assert machine.peak_rss_bytes() >= 0.9 * machine.rss_bytes()
+
+
+def test_threads_are_two_or_the_only_core(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    for cores, threads in ((1, 1), (2, 2), (64, 2)):
+        monkeypatch.setattr(machine, "usable_cores", lambda n=cores: n)
+        assert machine.default_threads() == threads
+
+
+def test_ceilings_follow_from_the_clock() -> None:
+    # Each step of this clock is a millisecond, so every try takes one.
+    ticks = iter(range(0, 10**12, 10**6))
+    found = machine.measure_speed(1, tries=3, clock=lambda: next(ticks))
+    assert found.threads == 1
+    assert found.read_bytes_per_s == pytest.approx(256 * 2**20 / 1e-3)
+    assert found.flop_per_s == pytest.approx(2 * 1024**3 / 1e-3)
+
+
+def test_speed_is_kept_and_only_gets_better(tmp_path: Path) -> None:
+    runs = [Speed(2, 5e9, 9e9), Speed(2, 7e9, 8e9)]
+    for run in runs:
+        machine.refresh_speed(2, tmp_path, lambda _, run=run: run)
+    assert machine.speed(2, tmp_path) == Speed(2, 7e9, 9e9)
+
+
+def test_a_damaged_speed_file_is_measured_again(tmp_path: Path) -> None:
+    good = Speed(2, 5e9, 9e9)
+    machine.refresh_speed(2, tmp_path, lambda _: good)
+    (path,) = (tmp_path / "speed").iterdir()
+    for damage in ("", "[]", json.dumps({"threads": 2}), '{"a": NaN}'):
+        path.write_text(damage, encoding="utf-8")
+        assert machine.refresh_speed(2, tmp_path, lambda _: good) == good
