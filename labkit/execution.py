@@ -7,10 +7,10 @@ this module loads nbclient and nbformat; the command line imports it late.
 
 from __future__ import annotations
 
+import asyncio
 import copy
 import os
 import re
-import shutil
 import tempfile
 import threading
 import time
@@ -32,6 +32,7 @@ from nbclient.exceptions import (
 )
 from traitlets import default
 
+from labkit import store
 from labkit.errors import LabError
 from labkit.records import describe, records_of
 
@@ -88,7 +89,7 @@ def read(path: Path) -> Notebook:
         raise LabError(
             f"There is no notebook at {path}; check the name."
         ) from None
-    except (ValueError, OSError, nbformat.ValidationError) as error:
+    except Exception as error:  # nbformat raises whatever it stumbles over
         reason = str(error).partition("\n")[0]
         raise LabError(
             f"{path} cannot be read as a notebook ({reason}); restore it"
@@ -127,9 +128,9 @@ def execute(
             kernel_manager_class=_ThisInterpreter,
             record_timing=False,
             resources={"metadata": {"path": str(cwd or path.parent)}},
-            on_notebook_start=lambda **_: watch.start(_kernel_pid(client)),
             on_cell_execute=place.enter,
         )
+        client.on_notebook_start = lambda **_: watch.start(_kernel_pid(client))
         kernel = _kernel_environment(environment or {}, scratch)
         try:
             error = _run(client, kernel, place)
@@ -226,6 +227,8 @@ def end_processes(processes: Iterable[psutil.Process]) -> None:
 class _ThisInterpreter(AsyncKernelManager):
     """Starts ipykernel with sys.executable, whatever specs are installed."""
 
+    transport_encryption = "auto"  # else the kernel warns at every start
+
     @default("kernel_spec_manager")
     def _only_the_native_spec(self) -> KernelSpecManager:
         return KernelSpecManager(kernel_dirs=[])
@@ -298,6 +301,9 @@ def _run(
         )
     except DeadKernelError:
         return f"the kernel died in cell {place.cell_id!r}"
+    except (AssertionError, asyncio.CancelledError):
+        # On Ctrl-C nbclient ends the kernel, then misses it in its cleanup.
+        raise KeyboardInterrupt from None
     except RuntimeError as error:
         return f"the kernel could not be used: {error}"
     return None
@@ -359,14 +365,11 @@ def _quietly(action: Callable[[], None]) -> None:
 
 
 def _normal_outputs(cell: Cell) -> list[Output]:
-    outputs = []
-    for output in _merged_streams(cell.outputs):
+    outputs = _merged([o for o in cell.outputs if not _is_bar(o)])
+    for output in outputs:
         if output.output_type == "stream":
             output.text = _without_bars(output.text)
-            if output.text:
-                outputs.append(output)
-        elif not _is_bar(output):
-            outputs.append(output)
+    outputs = _merged(outputs)
     for position, output in enumerate(outputs):
         if output.output_type == "execute_result":
             output.execution_count = cell.execution_count
@@ -377,33 +380,33 @@ def _normal_outputs(cell: Cell) -> list[Output]:
     return outputs
 
 
-def _merged_streams(outputs: list[Output]) -> list[Output]:
-    """One output a stream name, where the first of that name stood."""
-    streams: dict[str, Output] = {}
-    merged = []
+def _merged(outputs: list[Output]) -> list[Output]:
+    """Neighbouring pieces of one stream joined; empty ones left out."""
+    merged: list[Output] = []
     for output in outputs:
-        first = streams.get(output.get("name", ""))
         if output.output_type != "stream":
             merged.append(output)
-        elif first is None:
-            streams[output.name] = output
+        elif merged and merged[-1].get("name") == output.name:
+            merged[-1].text += output.text
+        elif output.text:
             merged.append(output)
-        else:
-            first.text += output.text
     return merged
 
 
 def _without_bars(text: str) -> str:
-    """The text a terminal would end with, less the progress bars."""
-    kept = []
-    for line in text.split("\n"):
-        parts = [part for part in line.split("\r") if part]
-        final = parts[-1] if parts else ""
-        drawn = "\r" in line.rstrip("\r")
-        if not (_BAR.search(final) or (drawn and not final.strip())):
-            kept.append(final)
-    text = "\n".join(kept)
-    return text if text.strip() else ""
+    """What a terminal would show in the end, less the progress bars."""
+    return "".join(map(_final_line, re.findall(r"[^\n]*\n|[^\n]+", text)))
+
+
+def _final_line(line: str) -> str:
+    """A line after its carriage returns; nothing where it was a bar."""
+    body = line.removesuffix("\n").removesuffix("\r")
+    if "\r" not in line.removesuffix("\r\n"):
+        return line.replace("\r\n", "\n")
+    final = next((part for part in body.split("\r")[::-1] if part), "")
+    if not final.strip() or _BAR.search(final):
+        return ""
+    return final + line[len(line.rstrip("\n")) :]
 
 
 def _is_bar(output: Output) -> bool:
@@ -414,14 +417,12 @@ def _is_bar(output: Output) -> bool:
 
 
 def _replace(path: Path, text: str) -> None:
-    """Write a whole file or nothing."""
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    """Write the whole file or leave the old one, permissions kept."""
     try:
-        partial.write_text(text, encoding="utf-8", newline="\n")
-        shutil.copymode(path, partial)
-        partial.replace(path)
+        mode = path.stat().st_mode
+        store.write_text(path, text)
+        path.chmod(mode)
     except OSError as error:
-        partial.unlink(missing_ok=True)
         raise LabError(
             f"{path.name} could not be written ({error.strerror}) and was"
             " left as it was; check the disk and its permissions."

@@ -139,7 +139,7 @@ def records_of(notebook: Any) -> dict[str, list[Record]]:
                 if MIME in output.get("data", {})
             ]
         except ValueError as error:
-            raise ValueError(f"Cell {cell.id!r}: {error}") from error
+            raise ValueError(f"Cell {cell.id}: {error}") from error
         if records:
             found[cell.id] = records
     return found
