@@ -143,11 +143,11 @@ def execute(
 def normalise(notebook: Notebook, previous: Notebook) -> Notebook:
     """A copy of an executed notebook in the form that is committed.
 
-    Execution counts run from 1 over the cells that were executed; streams
-    of one name are merged; progress bars leave nothing; there are no time
-    stamps and no widget state, and widget views have ids that depend only
-    on their place. The notebook's own metadata is that of `previous`, the
-    committed file, so that only values that changed differ from it.
+    Execution counts run from 1 over the cells that were executed; pieces of
+    one stream that touch are joined; progress bars leave nothing; there are
+    no time stamps and no widget state, and widget views have ids that
+    depend only on their place. The notebook's own metadata is that of
+    `previous`, the committed file, so that only values that changed differ.
     """
     notebook = copy.deepcopy(notebook)
     kept = {

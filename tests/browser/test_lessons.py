@@ -1,0 +1,60 @@
+"""Lessons as a learner meets them: opened, run, and run again."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from labkit.records import MIME, describe, from_json
+
+from .conftest import NOTEBOOKS
+from .driver import TROUBLE, Lab
+
+LESSONS = ("01_serve_a_model",)
+"""Each costs a run of the lesson; later ones are added where they differ."""
+
+
+def present() -> list[str]:
+    return [name for name in LESSONS if (NOTEBOOKS / f"{name}.ipynb").exists()]
+
+
+@pytest.mark.browser
+@pytest.mark.model
+@pytest.mark.parametrize("lesson", present())
+def test_a_lesson_runs_twice_in_jupyterlab(lab: Lab, lesson: str) -> None:
+    lab.open(f"{NOTEBOOKS.name}/{lesson}.ipynb")
+    for _ in range(2):
+        lab.run_all()
+        check_outputs(lab)
+        check_prompts(lab)
+    assert lab.console_errors == []
+
+
+def check_prompts(lab: Lab) -> None:
+    """Every code cell has its number, counting up from top to bottom."""
+    prompts = lab.prompts()
+    open_ones = {k: v for k, v in prompts.items() if not re.search(r"\d", v)}
+    assert not open_ones, f"cells that did not run: {open_ones}"
+    numbers = [int(re.sub(r"\D", "", text)) for text in prompts.values()]
+    first = numbers[0]
+    assert numbers == list(range(first, first + len(numbers)))
+
+
+def check_outputs(lab: Lab) -> None:
+    """No error but where one is wanted; records and pictures are seen."""
+    shown = lab.cell_outputs()
+    code = [cell for cell in lab.save().cells if cell.cell_type == "code"]
+    for cell in code:
+        if "raises-exception" not in cell.metadata.get("tags", []):
+            bad = [out for out in shown[cell.id] if out.mime in TROUBLE]
+            assert not bad, f"{cell.id}: {bad}"
+        if any("image/png" in out.get("data", {}) for out in cell.outputs):
+            expect(lab.cell(cell.id).locator("img").first).to_be_visible()
+        visible = "\n".join(out.text for out in shown[cell.id])
+        for output in cell.outputs:
+            data = output.get("data", {})
+            if MIME in data:
+                assert describe(from_json(data[MIME])) in visible, cell.id
+    assert any(shown.values())
