@@ -7,7 +7,7 @@ import os
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from typing import Any
 
-from labkit import checkpoints, machine, records
+from labkit import checkpoints, machine, records, tables
 from labkit.errors import LabError
 
 
@@ -102,7 +102,7 @@ class Lesson:
 
         lines = [tuple(header), *(tuple(row) for row in rows)]
         display(
-            {"text/html": as_html(lines), "text/plain": as_text(lines)},
+            {"text/html": as_html(lines), "text/plain": tables.as_text(lines)},
             raw=True,
         )
 
@@ -116,17 +116,6 @@ def _keep_loopback_direct(environment: MutableMapping[str, str]) -> None:
                 part for part in (known, "127.0.0.1", "localhost") if part
             ]
             environment[name] = ",".join(parts)
-
-
-def as_text(lines: Sequence[Sequence[str]]) -> str:
-    """Rows in columns of equal width."""
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) for cell, width in zip(line, widths, strict=True)
-        ).rstrip()
-        for line in lines
-    )
 
 
 def as_html(lines: Sequence[Sequence[str]]) -> str:
