@@ -34,6 +34,7 @@ from traitlets import default
 
 from labkit import store
 from labkit.errors import LabError
+from labkit.progress import HEADLESS
 from labkit.records import describe, records_of
 
 Notebook: TypeAlias = Any  # an nbformat NotebookNode
@@ -43,7 +44,6 @@ Output: TypeAlias = Any
 # Called before each code cell: its number from 1, how many there are, its id.
 OnCell: TypeAlias = Callable[[int, int, str], None]
 
-HEADLESS = "LABKIT_HEADLESS"  # set to "1" in the kernel's environment
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 _SAMPLE_SECONDS = 0.05

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import sys
 import threading
 
 from labkit import checkpoints, machine
+from labkit.errors import LabError
 from labkit.generation import TextModel
 from labkit.serving import server
 from labkit.serving.app import create_app
@@ -26,13 +28,21 @@ def serve_checkpoint(
     engine = Engine(lambda: _load(checkpoint.name))
     if until_input_closes:
         threading.Thread(target=_stop_with_input, daemon=True).start()
+    status = 0
     try:
         # Whoever names an address that others can reach has asked for it.
         server.serve(
             create_app(engine), host=host, port=port, allow_remote=True
         )
-    finally:
-        engine.close()
+    except LabError as error:
+        print(error, file=sys.stderr)
+        status = 1
+    if not engine.close():
+        # A generation that outlasts the server cannot be interrupted, and
+        # PyTorch aborts a process that ends under one.
+        sys.stdout.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def _load(name: str) -> TextModel:

@@ -1,0 +1,27 @@
+# Two commands: `make lab` opens the course, `make test` checks everything.
+# PYTHON is the interpreter that .venv is made with: 3.11, 3.12 or 3.13.
+
+PYTHON ?= python3
+VENV_PYTHON := .venv/bin/python
+
+# Packages are compiled when first imported; let Python keep the result.
+unexport PYTHONDONTWRITEBYTECODE
+
+.PHONY: lab test rerun
+
+lab:
+	@$(PYTHON) -m labkit.bootstrap
+	@$(VENV_PYTHON) -m labkit lab
+
+test:
+	@$(PYTHON) -m labkit.bootstrap --group test
+	$(VENV_PYTHON) -m ruff check
+	$(VENV_PYTHON) -m ruff format --check
+	$(VENV_PYTHON) -m mypy
+	$(VENV_PYTHON) -m pytest
+
+# Execute a lesson in place, for committing: make rerun LESSON=01
+rerun:
+	@$(if $(LESSON),,$(error say which lesson: make rerun LESSON=01))
+	@$(PYTHON) -m labkit.bootstrap
+	@$(VENV_PYTHON) -m labkit rerun $(LESSON)

@@ -1,0 +1,17 @@
+# Fails: test_validate_context
+def validate(body, context, vocabulary):
+    if not isinstance(body, dict) or set(body) != {
+        "prompt_ids",
+        "max_new_tokens",
+    }:
+        return "wrong fields"
+    prompt, new = body["prompt_ids"], body["max_new_tokens"]
+    if not isinstance(prompt, list) or not prompt:
+        return "wrong prompt"
+    if not all(type(i) is int and 0 <= i < vocabulary for i in prompt):
+        return "wrong id"
+    if type(new) is not int or new < 1:
+        return "wrong count"
+    if len(prompt) > context or new > context:
+        return "too long"
+    return None

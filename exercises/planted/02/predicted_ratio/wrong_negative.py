@@ -1,0 +1,2 @@
+# Fails: test_predicted_ratio
+predicted_ratio = -4

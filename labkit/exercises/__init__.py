@@ -1,0 +1,29 @@
+"""Exercises: the learner's copy, self-check, grading and the hand-out.
+
+`source` reads a source and makes the student copy, `validation` says what a
+source lacks, `processes` runs cells within limits, `submission` lays a
+learner's cells into the source, `judging` runs and judges one submission,
+`reports` writes the results down, `handout` and `grading` are what a
+command calls. Each imports only those before it. Importing this package
+loads nbformat.
+"""
+
+from labkit.exercises.grading import check, grade
+from labkit.exercises.handout import release, write_student_copy
+from labkit.exercises.processes import RunLimits
+from labkit.exercises.reports import Report, Result
+from labkit.exercises.source import load_source, student_copy
+from labkit.exercises.validation import validate_source
+
+__all__ = [
+    "Report",
+    "Result",
+    "RunLimits",
+    "check",
+    "grade",
+    "load_source",
+    "release",
+    "student_copy",
+    "validate_source",
+    "write_student_copy",
+]

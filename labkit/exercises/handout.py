@@ -1,0 +1,105 @@
+"""What learners get: the student copy, its files, a page of what to do."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+import nbformat
+from nbformat import NotebookNode
+
+from labkit.errors import LabError
+from labkit.exercises.source import (
+    exercises_of,
+    lesson_number,
+    load_source,
+    needed_files,
+    source_path,
+    student_copy,
+)
+from labkit.store import write_text
+
+
+def copy_name(lesson: str | int, root: Path) -> str:
+    """File name of a lesson's student copy."""
+    return f"{source_path(lesson, root).stem}_exercises.ipynb"
+
+
+def write_student_copy(lesson: str | int, folder: Path, root: Path) -> Path:
+    """Write the student's copy and the files it needs; the copy's path.
+
+    Raises LabError where one is there already: it may hold work.
+    """
+    path = folder / copy_name(lesson, root)
+    if path.exists():
+        raise LabError(
+            f"{path} is there already and was left as it is; go on with it, "
+            "or rename it to start afresh."
+        )
+    copy = student_copy(load_source(lesson, root))
+    files = needed_files(lesson, root)
+    for file in sorted(files.rglob("*")) if files else []:
+        target = folder / file.relative_to(files or file)
+        if file.is_file() and not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+    write_text(path, _text(copy))
+    return path
+
+
+def release(lesson: str | int, out: Path, root: Path) -> Path:
+    """Make the folder to hand out: student copy, files and README.md.
+
+    It holds no solution and no hidden test. Raises LabError where `out`
+    exists and is not an empty folder.
+    """
+    if out.exists() and (not out.is_dir() or any(out.iterdir())):
+        raise LabError(
+            f"{out} is not empty and was left as it is; name a new folder."
+        )
+    source = load_source(lesson, root)
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(
+        prefix=f".{out.name}.", dir=out.parent
+    ) as scratch:
+        fresh = Path(scratch) / "release"
+        fresh.mkdir()
+        name = write_student_copy(lesson, fresh, root).name
+        write_text(fresh / "README.md", _readme(source, name, lesson))
+        if out.exists():
+            out.rmdir()
+        fresh.replace(out)
+    return out
+
+
+def _text(nb: NotebookNode) -> str:
+    return nbformat.writes(nb).rstrip("\n") + "\n"
+
+
+def _readme(source: NotebookNode, name: str, lesson: str | int) -> str:
+    exercises = exercises_of(source)
+    points = sum(exercise.points for exercise in exercises)
+    rows = "\n".join(
+        f"| {e.title} | {e.points:g} | {e.minutes} min |" for e in exercises
+    )
+    return f"""\
+# Exercises of lesson {lesson_number(lesson)}
+
+Open `{name}` in JupyterLab. Each exercise says what to write, what is
+checked and about how long it takes. Write in the cells that hold
+`# YOUR CODE HERE` and put your code in place of the line that raises
+NotImplementedError. You may add cells of your own.
+
+| exercise | points | time |
+| --- | ---: | ---: |
+{rows}
+| together | {points:g} | |
+
+Run the whole notebook before you hand it in: a test cell that ends without
+an error has passed. The grading runs more tests than you see, of the same
+kind, on other inputs. It takes your own cells only, so changes to a test
+cell do not count.
+
+Hand in this one file: `{name}`, saved, with its cells where they are.
+"""

@@ -1,0 +1,279 @@
+"""Cells run in a process of their own, within limits.
+
+A process per submission, started with this interpreter, in a temporary
+folder. It talks over pipes: a pipe holds little, so a flood of output stops
+the one who writes it, and no port is opened. A cell that runs too long,
+prints too much or ends the process is set aside, and the rest runs again in
+a fresh process without it.
+
+This keeps honest mistakes and simple tricks from changing a grade or
+stopping the run. It is no sandbox: the code can read and write files and
+use the network as the person who grades.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import queue
+import secrets
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import IO, Any, Literal
+
+import psutil
+
+from labkit.errors import LabError
+
+Kind = Literal["given", "own", "test"]
+End = Literal["ok", "error", "time", "output", "died", "not run"]
+
+_RUNNER = Path(__file__).with_name("runner.py")
+_START_S = 60.0
+_LINE_BYTES = 65_536
+_TAIL_BYTES = 2_000
+
+
+@dataclass(frozen=True)
+class RunLimits:
+    """What one submission may use: seconds a cell, in all; bytes a cell."""
+
+    cell_s: float = 60.0
+    total_s: float = 300.0
+    output_bytes: int = 1_000_000
+
+
+@dataclass(frozen=True)
+class Step:
+    """A cell to run: given by the source, the learner's own, or a test."""
+
+    name: str
+    kind: Kind
+    source: str
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a step ended; for an error its type, text and the place.
+
+    `cell` and `line` name the learner's line that was running, if any.
+    """
+
+    end: End
+    error: str = ""
+    message: str = ""
+    cell: str | None = None
+    line: int | None = None
+
+    @property
+    def stopped(self) -> bool:
+        """Whether the step ended its process, or was ended with it."""
+        return self.end in ("time", "output", "died")
+
+
+def run_steps(
+    steps: Sequence[Step], limits: RunLimits, files: Path | None = None
+) -> list[Outcome]:
+    """Run the steps in order; one outcome each.
+
+    `files` is a folder whose content lies in the working folder. A step
+    that has to be stopped does not keep the others from running: they are
+    run again without it, and tests that are decided stay so.
+    """
+    outcomes: dict[int, Outcome] = {}
+    stopped: set[int] = set()
+    deadline = time.monotonic() + limits.total_s
+    while time.monotonic() < deadline:
+        chosen = {
+            number: step
+            for number, step in enumerate(steps)
+            if number not in stopped
+            and not (step.kind == "test" and number in outcomes)
+        }
+        ended = _run_once(chosen, limits, deadline, files)
+        outcomes = ended | outcomes
+        stopped |= {n for n, outcome in ended.items() if outcome.stopped}
+        undecided = chosen.keys() - outcomes.keys()
+        if not any(steps[n].kind == "test" for n in undecided):
+            break
+    return [outcomes.get(n, Outcome("not run")) for n in range(len(steps))]
+
+
+def _run_once(
+    steps: Mapping[int, Step],
+    limits: RunLimits,
+    deadline: float,
+    files: Path | None,
+) -> dict[int, Outcome]:
+    """One process, up to the first step that had to be stopped."""
+    outcomes: dict[int, Outcome] = {}
+    with tempfile.TemporaryDirectory(
+        prefix="labkit-", ignore_cleanup_errors=True
+    ) as scratch:
+        work = Path(scratch) / "work"
+        if files is None:
+            work.mkdir()
+        else:
+            shutil.copytree(files, work)
+        child = _Child(list(steps.values()), work, limits.output_bytes)
+        try:
+            for place, number in enumerate(steps):
+                left = deadline - time.monotonic()
+                if left <= 0:
+                    break
+                seconds = min(limits.cell_s, left)
+                outcomes[number] = child.run(place, seconds)
+                if outcomes[number].stopped:
+                    break
+        finally:
+            child.close()
+    return outcomes
+
+
+class _Child:
+    """The runner process and the two pipes that it writes to."""
+
+    def __init__(
+        self, steps: Sequence[Step], work: Path, output_bytes: int
+    ) -> None:
+        self._limit = output_bytes
+        self._written = 0
+        self._flooded = False
+        self._tail = b""
+        self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
+        self._process = subprocess.Popen(
+            # -P: a file beside the notebook must not hide a real module.
+            [sys.executable, "-P", str(_RUNNER)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=work,
+            env=_environment(work.parent),
+            start_new_session=True,
+        )
+        for target, stream in (
+            (self._read_replies, self._process.stdout),
+            (self._read_output, self._process.stderr),
+        ):
+            threading.Thread(
+                target=target, args=(stream,), daemon=True
+            ).start()
+        job = json.dumps([asdict(step) for step in steps])
+        self._send(job.encode())
+        if self._wait(b"ready", _START_S) is None:
+            self.close()
+            raise LabError(
+                "The process that runs exercises did not start "
+                f"({self._last_line()}); run `python -m labkit doctor`."
+            )
+
+    def run(self, number: int, seconds: float) -> Outcome:
+        """Let a step of the job run, at most so long."""
+        self._written = 0
+        token = secrets.token_hex(16).encode()
+        self._send(b"%d %s" % (number, token))
+        reply = self._wait(token, seconds)
+        if reply is None:
+            alive = self._process.poll() is None
+            self.close()
+            if self._flooded:
+                return Outcome("output")
+            return Outcome("time" if alive else "died")
+        return _outcome(reply)
+
+    def close(self) -> None:
+        """End the process and every process that it started."""
+        _end_family(self._process)
+        assert self._process.stdin is not None
+        with suppress(OSError):
+            self._process.stdin.close()
+
+    def _send(self, line: bytes) -> None:
+        stream = self._process.stdin
+        assert stream is not None
+        with suppress(OSError):  # it has ended; the reader tells
+            stream.write(line + b"\n")
+            stream.flush()
+
+    def _wait(self, token: bytes, seconds: float) -> bytes | None:
+        """The reply that carries the token; None if it does not come."""
+        deadline = time.monotonic() + seconds
+        while (left := deadline - time.monotonic()) > 0:
+            try:
+                line = self._lines.get(timeout=left)
+            except queue.Empty:
+                return None
+            if line is None:
+                self._process.wait()
+                return None
+            if line.startswith(token):
+                return line[len(token) :].strip()
+        return None
+
+    def _read_replies(self, stream: IO[bytes]) -> None:
+        while line := stream.readline(_LINE_BYTES):
+            self._count(len(line))
+            self._lines.put(line)
+        self._lines.put(None)
+
+    def _read_output(self, stream: IO[bytes]) -> None:
+        while data := os.read(stream.fileno(), _LINE_BYTES):
+            self._tail = data[-_TAIL_BYTES:]
+            self._count(len(data))
+
+    def _last_line(self) -> str:
+        text = self._tail.decode("utf-8", "replace").strip()
+        return text.rpartition("\n")[2] or "it said nothing"
+
+    def _count(self, size: int) -> None:
+        self._written += size
+        if self._written > self._limit:
+            self._flooded = True
+            _end_family(self._process)
+
+
+def _outcome(reply: bytes) -> Outcome:
+    if reply == b"ok":
+        return Outcome("ok")
+    try:
+        found: dict[str, Any] = json.loads(reply.removeprefix(b"error "))
+        kind, message = str(found["type"]), str(found["message"])
+        return Outcome("error", kind, message, found["cell"], found["line"])
+    except (ValueError, KeyError, TypeError):
+        return Outcome("error", "Error", "what went wrong could not be told")
+
+
+def _environment(scratch: Path) -> dict[str, str]:
+    """No window for plots, and no IPython start-up files of a person."""
+    return {
+        **os.environ,
+        "IPYTHONDIR": str(scratch / "ipython"),
+        "MPLBACKEND": "Agg",
+        "PYTHONIOENCODING": "utf-8",
+        "LABKIT_HEADLESS": "1",
+    }
+
+
+def _end_family(process: subprocess.Popen[bytes]) -> None:
+    """Kill the process, its children, and on POSIX its whole session."""
+    family: list[psutil.Process] = []
+    with suppress(psutil.Error):
+        family = psutil.Process(process.pid).children(recursive=True)
+    if sys.platform != "win32":
+        # Also reaches children whose parent has ended.
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(process.pid, signal.SIGKILL)
+    process.kill()
+    for child in family:
+        with suppress(psutil.Error):
+            child.kill()
+    process.wait()

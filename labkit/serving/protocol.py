@@ -1,0 +1,307 @@
+"""What a request may hold, and how a refusal reads: pure functions.
+
+Standard library only. Every function here either returns a value that needs
+no further checks or raises `Refusal`.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+MAX_INTEGER_DIGITS = 100
+MAX_ECHO_CHARACTERS = 40
+GENERATE_FIELDS = ("prompt", "prompt_ids", "max_new_tokens")
+
+
+class Refusal(Exception):
+    """An answer that is not the one asked for, as the client will read it.
+
+    `status` is the HTTP status, `code` a stable name for programs, and
+    `message` one sentence for people that says what to send instead.
+    `retry_after_s` is set where the same request may succeed later.
+    """
+
+    # Not a frozen dataclass: Python itself assigns __traceback__ to an
+    # exception that leaves a context manager, which a frozen one forbids.
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        message: str,
+        *,
+        retry_after_s: int | None = None,
+    ) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.retry_after_s = retry_after_s
+
+    def body(self) -> dict[str, Any]:
+        return {"error": {"code": self.code, "message": self.message}}
+
+
+@dataclass(frozen=True)
+class Limits:
+    """The largest request that is let in.
+
+    `context` is in tokens, prompt and output together; ids run from 0 to
+    `vocabulary` - 1. The defaults are those of SmolLM2-135M.
+    """
+
+    max_body_bytes: int = 1024 * 1024
+    context: int = 8192
+    vocabulary: int = 49152
+
+    def within(self, context: int, vocabulary: int) -> Limits:
+        """These limits, lowered to what a model can take."""
+        return Limits(
+            self.max_body_bytes,
+            min(self.context, context),
+            min(self.vocabulary, vocabulary),
+        )
+
+
+@dataclass(frozen=True)
+class GenerateRequest:
+    """A checked request: at least one prompt id, at least one new token."""
+
+    prompt_ids: tuple[int, ...]
+    max_new_tokens: int
+
+
+def to_json(document: dict[str, Any]) -> bytes:
+    """The bytes of an answer: one JSON object in ASCII and a line end."""
+    return json.dumps(document, allow_nan=False).encode("ascii") + b"\n"
+
+
+def shown(text: str) -> str:
+    """`text` quoted and cut, so that an answer never repeats a large input."""
+    if len(text) <= MAX_ECHO_CHARACTERS:
+        return repr(text)
+    return repr(text[:MAX_ECHO_CHARACTERS]) + "..."
+
+
+def body_too_large(max_body_bytes: int) -> Refusal:
+    return Refusal(
+        413,
+        "body_too_large",
+        f"The body may hold at most {max_body_bytes} bytes; "
+        "send a shorter prompt.",
+    )
+
+
+def parse_json(raw: bytes) -> dict[str, Any]:
+    """The JSON object in `raw`, by RFC 8259 and stricter where it is vague.
+
+    Refused: an empty body, bytes that are not UTF-8, text that is not JSON,
+    NaN and infinities, a name given twice, integers of more than
+    MAX_INTEGER_DIGITS digits, nesting deeper than the parser goes, and any
+    value that is not an object.
+    """
+    if not raw.strip():
+        raise _bad("empty_body", "The body is empty; send a JSON object.")
+    try:
+        text = raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise _bad(
+            "invalid_utf8",
+            f"Byte {error.start} of the body is not UTF-8; "
+            "send JSON encoded as UTF-8.",
+        ) from None
+    document = _load_json(text)
+    if not isinstance(document, dict):
+        raise _bad(
+            "not_an_object",
+            f"The body is {_kind(document)}; send a JSON object.",
+        )
+    return document
+
+
+def parse_generate(
+    body: dict[str, Any],
+    encode: Callable[[str], list[int]],
+    limits: Limits,
+) -> GenerateRequest:
+    """Check the body of POST /generate.
+
+    `body` is {"prompt": str, "max_new_tokens": int}, or "prompt_ids" (a list
+    of int) in place of "prompt". `encode` turns text into ids and is called
+    only when everything that needs no ids has passed.
+    """
+    _refuse_unknown_fields(body)
+    if "prompt" in body and "prompt_ids" in body:
+        raise _bad(
+            "two_prompts", "Send either prompt or prompt_ids, not both."
+        )
+    max_new_tokens = _parse_count(body, limits)
+    if "prompt" in body:
+        prompt_ids = encode(_parse_text(body["prompt"]))
+    elif "prompt_ids" in body:
+        prompt_ids = _parse_ids(body["prompt_ids"], limits)
+    else:
+        raise _bad(
+            "missing_prompt", "Send a prompt (text) or prompt_ids (token ids)."
+        )
+    if not prompt_ids:
+        raise _bad("empty_prompt", "Send a prompt of at least one token.")
+    _refuse_over_context(len(prompt_ids), max_new_tokens, limits)
+    return GenerateRequest(tuple(prompt_ids), max_new_tokens)
+
+
+def _bad(code: str, message: str) -> Refusal:
+    return Refusal(400, code, message)
+
+
+def _load_json(text: str) -> Any:
+    try:
+        return json.loads(
+            text,
+            parse_int=_parse_integer,
+            parse_constant=_refuse_constant,
+            object_pairs_hook=_object_without_duplicates,
+        )
+    except json.JSONDecodeError as error:
+        raise _bad(
+            "invalid_json",
+            f"The body is not JSON from line {error.lineno}, column "
+            f"{error.colno} on; send one JSON object.",
+        ) from None
+    except RecursionError:
+        raise _bad(
+            "nested_too_deep",
+            "The body is nested too deeply; send a flat JSON object.",
+        ) from None
+
+
+def _parse_integer(digits: str) -> int:
+    # Reading a decimal integer takes time quadratic in its digits, and
+    # Python refuses 4,300 of them with an error of its own.
+    if len(digits) > MAX_INTEGER_DIGITS:
+        raise _bad(
+            "number_too_long",
+            f"A number has {len(digits)} digits; "
+            f"send at most {MAX_INTEGER_DIGITS}.",
+        )
+    return int(digits)
+
+
+def _refuse_constant(name: str) -> NoReturn:
+    raise _bad("not_finite", f"{name} is not JSON; send a finite number.")
+
+
+def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    document: dict[str, Any] = {}
+    for name, value in pairs:
+        if name in document:
+            raise _bad(
+                "duplicate_key",
+                f"The name {shown(name)} is given twice; send it once.",
+            )
+        document[name] = value
+    return document
+
+
+def _kind(value: Any) -> str:
+    """What JSON calls a value of this type, with its article."""
+    kinds = {
+        dict: "an object",
+        list: "an array",
+        str: "a string",
+        bool: "a boolean",
+        int: "a whole number",
+        float: "a number with a point or an exponent",
+        type(None): "null",
+    }
+    return kinds[type(value)]
+
+
+def _refuse_unknown_fields(body: dict[str, Any]) -> None:
+    for name in body:
+        if name not in GENERATE_FIELDS:
+            raise _bad(
+                "unknown_field",
+                f"The field {shown(name)} is unknown; send only "
+                f"{', '.join(GENERATE_FIELDS)}.",
+            )
+
+
+def _parse_count(body: dict[str, Any], limits: Limits) -> int:
+    if "max_new_tokens" not in body:
+        raise _bad(
+            "missing_max_new_tokens",
+            "Send max_new_tokens, a whole number of at least 1.",
+        )
+    count = body["max_new_tokens"]
+    # A boolean is an int to isinstance, but not to the reader of JSON.
+    if type(count) is not int:
+        raise _bad(
+            "wrong_type",
+            f"max_new_tokens is {_kind(count)}; send a whole number, "
+            "written in digits only.",
+        )
+    if count < 1:
+        raise _bad(
+            "too_few_tokens",
+            f"max_new_tokens is {count}; send at least 1.",
+        )
+    if count >= limits.context:
+        raise _bad(
+            "over_context",
+            f"max_new_tokens is {count}; prompt and output together have "
+            f"room for {limits.context} tokens, so send a smaller number.",
+        )
+    return count
+
+
+def _parse_text(prompt: Any) -> str:
+    if not isinstance(prompt, str):
+        raise _bad("wrong_type", f"prompt is {_kind(prompt)}; send a string.")
+    if not prompt:
+        raise _bad("empty_prompt", "The prompt is empty; send some text.")
+    try:
+        prompt.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise _bad(
+            "lone_surrogate",
+            f"Character {error.start} of the prompt is half of a surrogate "
+            "pair; send both halves or neither.",
+        ) from None
+    return prompt
+
+
+def _parse_ids(ids: Any, limits: Limits) -> list[int]:
+    if not isinstance(ids, list):
+        raise _bad(
+            "wrong_type",
+            f"prompt_ids is {_kind(ids)}; send an array of token ids.",
+        )
+    for position, token_id in enumerate(ids):
+        if type(token_id) is not int:
+            raise _bad(
+                "wrong_type",
+                f"prompt_ids[{position}] is {_kind(token_id)}; "
+                "send a whole number.",
+            )
+        if not 0 <= token_id < limits.vocabulary:
+            raise _bad(
+                "id_outside_vocabulary",
+                f"prompt_ids[{position}] is {token_id}; "
+                f"send ids from 0 to {limits.vocabulary - 1}.",
+            )
+    return ids
+
+
+def _refuse_over_context(
+    prompt_tokens: int, new_tokens: int, limits: Limits
+) -> None:
+    if prompt_tokens + new_tokens > limits.context:
+        raise _bad(
+            "over_context",
+            f"{prompt_tokens} prompt tokens and {new_tokens} new ones are "
+            f"more than the {limits.context} there is room for; "
+            "send a shorter prompt or a smaller max_new_tokens.",
+        )

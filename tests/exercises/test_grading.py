@@ -1,0 +1,469 @@
+"""One notebook checked, many graded, tampering included."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import nbformat
+import pytest
+
+from labkit.errors import LabError
+from labkit.exercises import Report, RunLimits, check, grade
+from labkit.exercises.grading import submissions
+
+LIMITS = RunLimits(cell_s=30, total_s=90, output_bytes=200_000)
+IMPATIENT = RunLimits(cell_s=2, total_s=90, output_bytes=200_000)
+WRONG = "def double(n):\n    return n + 2"
+HALF = "def double(n):\n    return 2 * n"
+
+
+def points(report: Report) -> dict[str, float | None]:
+    return {result.grade_id: result.points for result in report.results}
+
+
+@pytest.fixture
+def checked(course: Any, tmp_path: Path) -> Callable[[Any], Report]:
+    """What check says of a notebook of the toy lesson."""
+
+    def run(nb: Any) -> Report:
+        path = course.hand_in(tmp_path / "work" / "mine.ipynb", nb)
+        return check("07", path, course.root, LIMITS)
+
+    return run
+
+
+@pytest.fixture
+def checked_impatiently(
+    course: Any, tmp_path: Path
+) -> Callable[[Any], Report]:
+    """The same with little time for a cell."""
+
+    def run(nb: Any) -> Report:
+        path = course.hand_in(tmp_path / "work" / "mine.ipynb", nb)
+        return check("07", path, course.root, IMPATIENT)
+
+    return run
+
+
+def test_a_right_submission_gets_everything(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    report = checked(course.solved())
+    assert points(report) == {
+        "test_double": 2,
+        "test_refused": 1,
+        "test_names": 3,
+    }
+    assert report.passed
+    assert report.notes == ()
+    assert report.summary() == "Lesson 07: 6 of 6 points."
+
+
+def test_the_symptom_is_told_and_the_answer_is_not(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    report = checked(course.solved(double=HALF, names="names = ['a', 'b']"))
+    found = {r.grade_id: (r.status, r.symptom) for r in report.results}
+    assert found == {
+        "test_double": ("passed", ""),
+        "test_refused": ("failed", "a negative number was taken"),
+        "test_names": ("failed", "the names are ['a', 'b']"),
+    }
+    text = report.text() + report.markdown() + json.dumps(report.document())
+    for secret in ("SECRET", "42", "assert", "second"):
+        assert secret not in text
+
+
+def test_an_untouched_copy_is_not_done_rather_than_failed(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    nb = course.solved()
+    for name in ("double", "names"):
+        course.cell(nb, name).source = "raise NotImplementedError()"
+    report = checked(nb)
+    assert {r.status for r in report.results} == {"not done"}
+    assert report.points == 0
+    assert report.notes == ()
+
+
+def test_an_error_names_the_learner_s_line(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    report = checked(
+        course.solved(double="def double(n):\n    return n / 0", names="x = (")
+    )
+    first, _, third = report.results
+    assert first.symptom == (
+        "ZeroDivisionError: division by zero (line 2 of your cell double)"
+    )
+    assert third.symptom == "NameError: name 'names' is not defined"
+    (note,) = report.notes
+    assert note.startswith("Cell names: SyntaxError: ")
+    assert note.endswith("(line 1 of your cell names).")
+
+
+def test_a_helper_in_a_cell_of_its_own_counts(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    answer = "def double(n):\n    return twice(n)"
+    nb = course.solved(double=answer)
+    helper = (
+        "def twice(n):\n"
+        "    if n < 0:\n"
+        "        raise Refused\n"
+        "    return n * FACTOR"
+    )
+    nb.cells.insert(4, course.own_cell(helper))
+    assert checked(nb).passed
+
+
+def test_checking_leaves_the_notebook_as_it_is(
+    course: Any, tmp_path: Path
+) -> None:
+    nb = course.solved(names="open('made.txt', 'w').close()\nnames = 'ab'")
+    path = course.hand_in(tmp_path / "work" / "mine.ipynb", nb)
+    before = path.read_bytes()
+    check("07", path, course.root, LIMITS)
+    assert path.read_bytes() == before
+    assert [p.name for p in path.parent.iterdir()] == ["mine.ipynb"]
+
+
+def test_checking_what_is_no_notebook_is_one_sentence(
+    course: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(LabError, match="There is no file"):
+        check("07", tmp_path / "none.ipynb", course.root)
+
+
+def test_a_person_s_points_are_left_open(
+    make_toy: Callable[..., Any], tmp_path: Path
+) -> None:
+    toy = make_toy(with_manual=True)
+    path = toy.hand_in(tmp_path / "mine.ipynb", toy.solved())
+    report = check("07", path, toy.root, LIMITS)
+    assert points(report)["why"] is None
+    assert report.summary() == (
+        "Lesson 07: 6 of 6 points, and 4 for a person to give."
+    )
+    assert report.passed
+
+
+def test_needed_files_are_there(
+    make_toy: Callable[..., Any], tmp_path: Path
+) -> None:
+    toy = make_toy(files=[("names.txt", "first second")])
+    nb = toy.solved(names="names = open('names.txt').read().split()")
+    path = toy.hand_in(tmp_path / "mine.ipynb", nb)
+    assert check("07", path, toy.root, LIMITS).passed
+
+
+# Tampering: the answer to `double` is wrong, that to `names` right, unless
+# said otherwise; each changes a copy so that more might seem to pass.
+
+
+def edit_tests(toy: Any, nb: Any) -> None:
+    for cell in nb.cells:
+        if cell.id.startswith("test_"):
+            cell.source = "pass"
+
+
+def delete_tests(toy: Any, nb: Any) -> None:
+    nb.cells = [c for c in nb.cells if not c.id.startswith("test_")]
+
+
+def rename_tests(toy: Any, nb: Any) -> None:
+    for cell in nb.cells:
+        if cell.id.startswith("test_"):
+            cell.metadata["nbgrader"]["grade_id"] += "_mine"
+            cell.source = "pass"
+
+
+def copy_tests(toy: Any, nb: Any) -> None:
+    for cell in [c for c in nb.cells if c.id.startswith("test_")]:
+        twin = toy.pasted(cell)
+        twin.source = "pass"
+        nb.cells.append(twin)
+
+
+def raise_points(toy: Any, nb: Any) -> None:
+    for cell in nb.cells:
+        if cell.id.startswith("test_"):
+            cell.metadata["nbgrader"]["points"] = 1000
+
+
+def turn_tests_into_answers(toy: Any, nb: Any) -> None:
+    for cell in nb.cells:
+        if cell.id.startswith("test_"):
+            cell.metadata["nbgrader"].update(solution=True, locked=False)
+            cell.source = "pass"
+
+
+def drop_metadata(toy: Any, nb: Any) -> None:
+    for cell in nb.cells:
+        if cell.id != "names":
+            cell.metadata = nbformat.from_dict({})
+
+
+def redefine_given(toy: Any, nb: Any) -> None:
+    toy.cell(nb, "given").source = "FACTOR, Refused = 1, BaseException"
+    nb.cells.append(toy.own_cell("Refused = BaseException"))
+
+
+def break_the_builtins(toy: Any, nb: Any) -> None:
+    trick = (
+        "import builtins\n"
+        "builtins.all = lambda _: True\n"
+        "def all(_): return True\n"
+        "def int(_): return 8\n"
+    )
+    cell = toy.cell(nb, "double")
+    cell.source = trick + cell.source
+
+
+def equal_to_everything(toy: Any, nb: Any) -> None:
+    toy.cell(nb, "double").source = (
+        "class Any(int):\n"
+        "    __eq__ = __ge__ = __le__ = lambda self, other: True\n"
+        "    __hash__ = int.__hash__\n"
+        "def double(number): return Any(7)"
+    )
+
+
+TAMPERING = [
+    edit_tests,
+    delete_tests,
+    rename_tests,
+    copy_tests,
+    raise_points,
+    turn_tests_into_answers,
+    drop_metadata,
+    redefine_given,
+    break_the_builtins,
+    equal_to_everything,
+]
+
+
+@pytest.mark.parametrize("tamper", TAMPERING)
+def test_tampering_gives_no_points_and_takes_none(
+    course: Any,
+    checked: Callable[[Any], Report],
+    tamper: Callable[[Any, Any], None],
+) -> None:
+    nb = course.solved(double=WRONG)
+    tamper(course, nb)
+    report = checked(nb)
+    assert points(report) == {
+        "test_double": 0,
+        "test_refused": 0,
+        "test_names": 3,
+    }
+
+
+def test_an_answer_s_renamed_or_copied_cell_still_runs(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    nb = course.solved()
+    course.cell(nb, "double").metadata["nbgrader"]["grade_id"] = "mine"
+    names = course.cell(nb, "names")
+    nb.cells.insert(7, course.pasted(names))
+    nb.cells[7].source = "names = []"
+    report = checked(nb)
+    assert report.points == 6
+    assert "Cell names occurs 2 times." in report.notes
+    assert "Cell mine is none of this lesson's." in report.notes
+
+
+HOSTILE = {
+    "floods": ("while True: print('x' * 999)", "printed more than 200,000"),
+    "exits": ("import os\nos._exit(0)", "the process ended while it ran"),
+    "leaves": ("raise SystemExit(0)", "SystemExit: 0"),
+}
+
+
+@pytest.mark.parametrize(
+    ("code", "said"), HOSTILE.values(), ids=HOSTILE.keys()
+)
+def test_hostile_code_is_graded_and_not_obeyed(
+    course: Any, checked: Callable[[Any], Report], code: str, said: str
+) -> None:
+    inside = "\n".join(f"    {line}" for line in code.split("\n"))
+    nb = course.solved(double=f"def double(number):\n{inside}")
+    nb.cells.insert(3, course.own_cell(code))
+    report = checked(nb)
+    assert points(report) == {
+        "test_double": 0,
+        "test_refused": 0,
+        "test_names": 3,
+    }
+    assert said in report.results[0].symptom
+    (note,) = report.notes
+    assert said in note
+
+
+def test_an_endless_loop_costs_its_own_points_only(
+    course: Any, checked_impatiently: Callable[[Any], Report]
+) -> None:
+    nb = course.solved(double="def double(n):\n    while n: pass")
+    report = checked_impatiently(nb)
+    assert points(report)["test_double"] == 0
+    assert points(report)["test_names"] == 3
+    assert report.results[0].symptom == "it did not end within 2 s"
+
+
+@pytest.fixture
+def graded(course: Any, tmp_path: Path) -> tuple[Path, list[Report]]:
+    """A class: right, half right, wrong, and what cannot be graded."""
+    folder = tmp_path / "submissions"
+    other = course.solved()
+    for cell in other.cells:
+        cell.metadata.pop("nbgrader", None)
+    course.hand_in(folder / "ann.ipynb", course.solved())
+    course.hand_in(folder / "ben" / "x.ipynb", course.solved(double=HALF))
+    course.hand_in(
+        folder / "cid.ipynb", course.solved(double=WRONG, names="names = 1")
+    )
+    course.hand_in(folder / "dot.ipynb", other)
+    (folder / "eve.ipynb").write_text("{", encoding="utf-8")
+    (folder / "fay.pdf").write_bytes(b"%PDF")
+    (folder / "gus").mkdir()
+    (folder / "=SUM(A1)`x`.ipynb").write_text("[]", encoding="utf-8")
+    (folder / ".DS_Store").write_bytes(b"\0")
+    (folder / "__MACOSX").mkdir()
+    out = folder / "grades"
+    seen: list[Report] = []
+    reports = grade(
+        7, folder, out, course.root, limits=LIMITS, on_report=seen.append
+    )
+    assert reports == seen
+    return out, reports
+
+
+def test_a_class_is_graded_to_csv_json_and_feedback(
+    graded: tuple[Path, list[Report]],
+) -> None:
+    out, reports = graded
+    with (out / "grades.csv").open(encoding="utf-8", newline="") as stream:
+        rows = {row["student"]: row for row in csv.DictReader(stream)}
+    got = {name: row["points"] for name, row in rows.items()}
+    assert got == {
+        "'=SUM(A1)`x`": "0",
+        "ann": "6",
+        "ben": "5",
+        "cid": "0",
+        "dot": "0",
+        "eve": "0",
+        "fay": "0",
+        "gus": "0",
+    }
+    parts = [rows["ben"][n] for n in ("test_double", "test_refused")]
+    assert parts == ["2", "0"]
+    assert {row["max_points"] for row in rows.values()} == {"6"}
+    assert "no cell of the exercises of lesson 07" in rows["dot"]["reason"]
+    assert "does not hold JSON" in rows["eve"]["reason"]
+    assert "fay.pdf is not a notebook" in rows["fay"]["reason"]
+    assert "no notebook in the folder gus" in rows["gus"]["reason"]
+    assert rows["ann"]["reason"] == ""
+
+    document = json.loads((out / "grades.json").read_text(encoding="utf-8"))
+    assert (document["schema"], document["lesson"]) == (1, "07")
+    assert [r["student"] for r in document["reports"]] == [
+        report.student for report in reports
+    ]
+    ben = next(r for r in document["reports"] if r["student"] == "ben")
+    assert ben == {
+        "student": "ben",
+        "points": 5,
+        "max_points": 6,
+        "manual_points": 0,
+        "reason": "",
+        "notes": [],
+        "results": [
+            {
+                "grade_id": "test_double",
+                "exercise": "Exercise 1: double",
+                "status": "passed",
+                "points": 2,
+                "max_points": 2,
+                "symptom": "",
+            },
+            {
+                "grade_id": "test_refused",
+                "exercise": "Exercise 1: double",
+                "status": "failed",
+                "points": 0,
+                "max_points": 1,
+                "symptom": "a negative number was taken",
+            },
+            {
+                "grade_id": "test_names",
+                "exercise": "Exercise 2: names",
+                "status": "passed",
+                "points": 3,
+                "max_points": 3,
+                "symptom": "",
+            },
+        ],
+    }
+
+    feedback = {p.stem: p for p in (out / "feedback").iterdir()}
+    assert sorted(feedback) == sorted(report.student for report in reports)
+    text = feedback["ben"].read_text(encoding="utf-8")
+    assert "Lesson 07: 5 of 6 points." in text
+    assert "0/1 points, test_refused: failed" in text
+    assert "`a negative number was taken`" in text
+    assert "SECRET" not in text
+
+
+def test_grading_again_replaces_the_grades(
+    course: Any, tmp_path: Path
+) -> None:
+    folder, out = tmp_path / "in", tmp_path / "out"
+    course.hand_in(folder / "ann.ipynb", course.solved(double=WRONG))
+    first = grade(7, folder, out, course.root, limits=LIMITS)
+    course.hand_in(folder / "ann.ipynb", course.solved())
+    second = grade(7, folder, out, course.root, limits=LIMITS)
+    assert [r.points for r in first + second] == [3, 6]
+    text = (out / "grades.csv").read_text(encoding="utf-8")
+    assert text.splitlines()[1].startswith("ann,6,6,0,2,1,3")
+
+
+def test_students_are_named_by_file_or_folder(tmp_path: Path) -> None:
+    for name in (
+        "ann.ipynb",
+        "ann.txt",
+        "ben/07_toy_exercises.ipynb",
+        "ben/scratch.ipynb",
+        "ben/.ipynb_checkpoints/07_toy_exercises-checkpoint.ipynb",
+        "cid/deep/one.ipynb",
+        "cid/deep/two.py",
+        "dot/a.ipynb",
+        "dot/b.ipynb",
+        "eve/lesson06/06_other.ipynb",
+        "eve/lesson07/07_toy.ipynb",
+    ):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    found = submissions(tmp_path, ["07_toy_exercises.ipynb", "07_toy.ipynb"])
+    assert [(n, p.relative_to(tmp_path).as_posix()) for n, p in found] == [
+        ("ann", "ann.ipynb"),
+        ("ann.txt", "ann.txt"),
+        ("ben", "ben/07_toy_exercises.ipynb"),
+        ("cid", "cid/deep/one.ipynb"),
+        ("dot/a", "dot/a.ipynb"),
+        ("dot/b", "dot/b.ipynb"),
+        ("eve", "eve/lesson07/07_toy.ipynb"),
+    ]
+
+
+def test_nothing_to_grade_is_one_sentence(course: Any, tmp_path: Path) -> None:
+    with pytest.raises(LabError, match="There is no folder"):
+        grade(7, tmp_path / "none", tmp_path / "out", course.root)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(LabError, match="nothing to grade"):
+        grade(7, tmp_path / "empty", tmp_path / "out", course.root)
+    assert not (tmp_path / "out").exists()

@@ -1,0 +1,236 @@
+"""Steps in a process of their own: limits, and what a test can see."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from labkit.exercises.processes import Outcome, RunLimits, Step, run_steps
+
+LIMITS = RunLimits(cell_s=30, total_s=90, output_bytes=200_000)
+IMPATIENT = RunLimits(cell_s=2.0, total_s=90, output_bytes=200_000)
+
+
+def own(source: str, name: str = "own") -> Step:
+    return Step(name, "own", source)
+
+
+def check(source: str, name: str = "check") -> Step:
+    return Step(name, "test", source)
+
+
+def ends(steps: list[Step], limits: RunLimits = LIMITS) -> list[str]:
+    return [outcome.end for outcome in run_steps(steps, limits)]
+
+
+def test_steps_share_names_and_an_error_stops_nothing() -> None:
+    assert ends(
+        [
+            own("a = 1"),
+            own("b = a / 0"),
+            own("b = a + 1"),
+            check("assert b == 2"),
+            check("assert b == 3"),
+            check("assert b + a == 3"),
+        ]
+    ) == ["ok", "error", "ok", "ok", "error", "ok"]
+
+
+def test_an_error_is_told_with_the_learner_s_line() -> None:
+    steps = [
+        own("def f(x):\n    y = x\n    return y['k']", "answer"),
+        check("f({'k': 1})\nf([])"),
+        own("x = (", "open"),
+        check("assert 1 == 2, 'one is not two'"),
+    ]
+    first, second, third, fourth = run_steps(steps, LIMITS)
+    assert first == Outcome("ok")
+    assert (second.error, second.cell, second.line) == (
+        "TypeError",
+        "answer",
+        3,
+    )
+    assert (third.error, third.cell, third.line) == ("SyntaxError", "open", 1)
+    assert fourth == Outcome("error", "AssertionError", "one is not two")
+
+
+def test_notebook_syntax_works_as_in_jupyterlab() -> None:
+    steps = [
+        own("%time a = 1"),
+        own("import asyncio\nawait asyncio.sleep(0)\nb = 2"),
+        own("!echo hello"),
+        own("%%capture out\nprint('kept')"),
+        own("%matplotlib inline"),
+        own("from IPython.display import display, HTML\ndisplay(HTML('x'))"),
+        check("assert (a, b, out.stdout) == (1, 2, 'kept\\n')"),
+    ]
+    assert ends(steps) == ["ok"] * 7
+
+
+def test_a_step_that_never_ends_is_set_aside() -> None:
+    steps = [
+        own("a = 1"),
+        own(
+            "while True:\n    try:\n        while True: pass\n"
+            "    except BaseException: pass"
+        ),
+        own("b = a + 1"),
+        check("assert (a, b) == (1, 2)"),
+        check("import time\ntime.sleep(1000)"),
+        check("assert b == 2"),
+    ]
+    assert ends(steps, IMPATIENT) == ["ok", "time", "ok", "ok", "time", "ok"]
+
+
+def test_the_time_for_all_steps_is_limited() -> None:
+    sleep = "import time\ntime.sleep(1000)"
+    limits = RunLimits(cell_s=1.0, total_s=2.5)
+    started = time.monotonic()
+    found = ends([own(sleep) for _ in range(9)] + [check("pass")], limits)
+    assert found[-1] == "not run"
+    assert "time" in found
+    assert time.monotonic() - started < 30
+
+
+@pytest.mark.parametrize(
+    "flood",
+    [
+        "while True: print('x' * 1000)",
+        "print('x' * 50_000_000)",
+        "import os\nwhile True: os.write(1, b'x' * 1000)",
+        "import os\nwhile True: os.write(2, b'x' * 1000)",
+        "'x' * 50_000_000",
+    ],
+)
+def test_a_flood_of_output_is_stopped(flood: str) -> None:
+    steps = [own(flood), own("a = 1"), check("assert a == 1")]
+    assert ends(steps) == ["output", "ok", "ok"]
+
+
+@pytest.mark.parametrize(
+    "leave",
+    [
+        "import os\nos._exit(0)",
+        "import os, signal\nos.kill(os.getpid(), signal.SIGTERM)",
+        "import ctypes\nctypes.string_at(0)",
+    ],
+)
+def test_ending_the_process_ends_only_that_step(leave: str) -> None:
+    steps = [
+        own("a = 1"),
+        own(leave),
+        own("def f():\n    import os\n    os._exit(0)"),
+        check("assert a == 1"),
+        check("f()"),
+        check("assert a == 1"),
+    ]
+    assert ends(steps) == ["ok", "died", "ok", "ok", "died", "ok"]
+
+
+@pytest.mark.parametrize("leave", ["raise SystemExit", "exit()", "quit(0)"])
+def test_leaving_politely_is_an_error(leave: str) -> None:
+    steps = [
+        own(leave),
+        own(f"def f():\n    {leave}"),
+        check("assert True"),
+        check("f()"),
+    ]
+    assert ends(steps) == ["error", "ok", "ok", "error"]
+
+
+FALSE = "assert all([False]), 'never true'"
+TRICKS = {
+    "builtins": "import builtins\n"
+    "builtins.all = builtins.len = lambda *_: True\n"
+    "builtins.exec = builtins.compile = builtins.type = lambda *_: None\n"
+    "builtins.AssertionError = ValueError",
+    "builtins in a dictionary": "__builtins__ = {'all': lambda _: True}",
+    "a name of its own": "def all(values): return True",
+    "names that are no text": "class K(str):\n"
+    "    __hash__ = lambda s: hash('all')\n"
+    "    __eq__ = lambda s, o: True\n"
+    "globals()[K('z')] = lambda _: True",
+    "shell hooks": "shell = get_ipython()\n"
+    "shell.input_transformers_post.append(lambda lines: [])\n"
+    "shell.run_cell = lambda *_, **__: None\n"
+    "shell.showtraceback = lambda *_, **__: None",
+    "an AST hook": "import ast\n"
+    "class Drop(ast.NodeTransformer):\n"
+    "    def visit_Assert(self, node): return None\n"
+    "get_ipython().ast_transformers.append(Drop())",
+    "json and os": "import json, os\n"
+    "json.dumps = lambda *_: 'ok'\n"
+    "os.write = lambda *_: 0",
+    "replies on every descriptor": "import os\n"
+    "for n in range(3, 30):\n"
+    "    try: os.write(n, b'ok\\n' * 3)\n"
+    "    except OSError: pass",
+    "a trace function": "import sys\n"
+    "def trace(frame, event, arg):\n"
+    "    frame.f_globals['all'] = lambda _: True\n"
+    "    return trace\n"
+    "sys.settrace(trace)",
+    "a fork": "import os\nif hasattr(os, 'fork'): os.fork()",
+}
+
+
+@pytest.mark.parametrize("trick", TRICKS.values(), ids=TRICKS.keys())
+def test_no_trick_makes_a_false_assertion_pass(trick: str) -> None:
+    steps = [own(trick), check(FALSE), check("assert True")]
+    assert ends(steps)[1:] == ["error", "ok"]
+
+
+def test_given_names_are_the_source_s_in_a_test() -> None:
+    steps = [
+        own("LIMIT = 3"),
+        Step("given", "given", "LIMIT = 3\ndef twice(n): return 2 * n"),
+        own("seen = twice(LIMIT)\nLIMIT = 99\ndef twice(n): return n"),
+        check("assert (seen, LIMIT, twice(4)) == (6, 3, 8)"),
+    ]
+    assert ends(steps) == ["ok"] * 4
+
+
+def test_names_of_one_test_are_gone_in_the_next() -> None:
+    assert ends([check("kept = 1"), check("kept")]) == ["ok", "error"]
+
+
+def test_files_lie_in_a_folder_that_is_not_the_original(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "given.txt").write_text("42", encoding="utf-8")
+    (tmp_path / "mine.py").write_text("x = 1", encoding="utf-8")
+    (tmp_path / "colorsys.py").write_text("ours = 0", encoding="utf-8")
+    cell = (
+        "import pathlib, mine, colorsys\n"
+        "text = pathlib.Path('given.txt').read_text()\n"
+        "pathlib.Path('given.txt').unlink()\n"
+        "pathlib.Path('new.txt').touch()"
+    )
+    steps = [
+        own(cell),
+        check("assert (text, mine.x) == ('42', 1)"),
+        check("assert not hasattr(colorsys, 'ours')"),
+    ]
+    outcomes = run_steps(steps, LIMITS, tmp_path)
+    assert [outcome.end for outcome in outcomes] == ["ok"] * 3
+    names = sorted(path.name for path in tmp_path.iterdir())
+    assert names == ["colorsys.py", "given.txt", "mine.py"]
+
+
+def test_processes_that_a_learner_started_are_ended(tmp_path: Path) -> None:
+    note = tmp_path / "pid"
+    start = (
+        "import pathlib, subprocess, sys\n"
+        "run = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        f"pathlib.Path({str(note)!r}).write_text("
+        "str(subprocess.Popen(run).pid))"
+    )
+    assert ends([own(start), check("pass")]) == ["ok", "ok"]
+    pid = int(note.read_text())
+    if psutil.pid_exists(pid):
+        psutil.wait_procs([psutil.Process(pid)], timeout=10)
+    gone = not psutil.pid_exists(pid)
+    assert gone or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
