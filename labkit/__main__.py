@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import Annotated
 
 try:
@@ -84,6 +85,103 @@ def rerun(lesson: LessonNumber) -> None:
     print(f"{path.name} was executed in {outcome.seconds:.0f} s.")
 
 
+@app.command(epilog="Example: python -m labkit compare 01 --json")
+def compare(
+    lesson: LessonNumber,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print JSON, not a table.")
+    ] = False,
+) -> None:
+    """Set your newest result of a lesson beside every baseline."""
+    import json
+
+    from labkit import baselines, comparison, comparison_table, course, results
+
+    (result,) = results.latest(course.results_folder(), two_digits(lesson))
+    beside = baselines.load(baselines.data_folder(), result.lesson)
+    made = comparison.compare(result, result.predictions, beside)
+    if as_json:
+        print(json.dumps(comparison_table.as_json(made), indent=2))
+    else:
+        print(comparison_table.as_text(made))
+
+
+@app.command(epilog="Example: python -m labkit publish 01")
+def publish(lesson: LessonNumber) -> None:
+    """Make a baseline of this machine from your newest three results."""
+    from labkit import baselines, course, publishing, results
+
+    runs = results.latest(
+        course.results_folder(), two_digits(lesson), publishing.RUNS
+    )
+    path = publishing.publish(runs, baselines.data_folder())
+    print(f"Published as {path.relative_to(course.folder())}.")
+
+
+@app.command(epilog="Example: python -m labkit exercise 01")
+def exercise(
+    lesson: LessonNumber,
+    folder: Annotated[
+        Path, typer.Option(help="Where to write it.", file_okay=False)
+    ] = Path("exercises/mine"),
+) -> None:
+    """Write your copy of a lesson's exercises."""
+    from labkit import course, exercises
+
+    print(exercises.write_student_copy(lesson, folder, course.folder()))
+
+
+@app.command(epilog="Example: python -m labkit check 01")
+def check(
+    lesson: LessonNumber,
+    notebook: Annotated[
+        Path | None, typer.Option(help="Your notebook, if elsewhere.")
+    ] = None,
+) -> None:
+    """Say which of your answers pass and which do not yet."""
+    from labkit import course, exercises
+    from labkit.exercises.handout import copy_name
+
+    root = course.folder()
+    path = notebook or Path("exercises/mine") / copy_name(lesson, root)
+    report = exercises.check(lesson, path, root)
+    print(report.text())
+    if not report.passed:
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: python -m labkit grade 01 handed-in --out marks")
+def grade(
+    lesson: LessonNumber,
+    folder: Annotated[Path, typer.Argument(help="Submissions.")],
+    out: Annotated[
+        Path, typer.Option(help="Where CSV, JSON and feedback go.")
+    ] = Path("graded"),
+) -> None:
+    """Grade every submission in a folder."""
+    from labkit import course, exercises
+
+    reports = exercises.grade(
+        lesson,
+        folder,
+        out,
+        course.folder(),
+        on_report=lambda report: print(report.summary()),
+    )
+    print(f"{len(reports)} submissions graded, see {out}")
+
+
+@app.command(epilog="Example: python -m labkit release 01 hand-out")
+def release(
+    lesson: LessonNumber,
+    out: Annotated[Path, typer.Argument(help="A new folder.")],
+) -> None:
+    """Make the hand-out of a lesson's exercises."""
+    from labkit import course, exercises
+
+    print(exercises.release(lesson, out, course.folder()))
+
+
 @app.command(epilog="Example: python -m labkit serve --port 8001")
 def serve(
     host: Annotated[
@@ -117,6 +215,11 @@ def doctor() -> None:
     print(as_text(findings))
     if any(finding.mend for finding in findings):
         raise typer.Exit(1)
+
+
+def two_digits(lesson: str) -> str:
+    """The number of a lesson as its files have it: 1 becomes 01."""
+    return f"{lesson:0>2}"
 
 
 def main() -> None:

@@ -13,6 +13,7 @@ from typing import Any, Literal
 
 from labkit import course, documents, machine, results
 from labkit.errors import LabError
+from labkit.records import Record
 from labkit.results import Model, Protocol, Quantity, Result
 
 SCHEMA = "labkit.baseline"
@@ -25,11 +26,12 @@ class Baseline:
     """Figures of one other run, or of several of one machine together.
 
     A `reported` baseline has values alone; a `measured` one has every
-    observation as well.
+    observation as well. `theory` has what a formula gives for this very
+    run.
     """
 
     name: str
-    kind: Literal["reported", "measured"]
+    kind: Literal["reported", "measured", "theory"]
     machine: str
     model: Model
     protocol: Protocol
@@ -182,6 +184,22 @@ def reported(document: Mapping[str, Any], lesson: str) -> list[Baseline]:
         for run in source.runs
         if lesson in run.lessons
     ]
+
+
+def theory(name: str, result: Result, values: Mapping[str, float]) -> Baseline:
+    """What a formula gives for quantities of a result, in their units."""
+    units = {q.record.name: q.record.unit for q in result.quantities}
+    return Baseline(
+        name=name,
+        kind="theory",
+        machine="a formula with this machine's figures",
+        model=result.model,
+        protocol=result.protocol,
+        quantities=tuple(
+            Quantity(Record(quantity, value, units.get(quantity, "")))
+            for quantity, value in values.items()
+        ),
+    )
 
 
 def slug(result: Result) -> str:

@@ -100,7 +100,9 @@ def compare(
             refused.append(Refused(baseline.name, reason))
         else:
             kept.append(baseline)
-    keyed = [(_key(i, result, b), b) for i, b in enumerate(kept)]
+    others = [b for b in kept if b.kind != "theory"]
+    keyed = [(_key(i, result, b), b) for i, b in enumerate(others)]
+    keyed += [("theory", b) for b in kept if b.kind == "theory"]
     names = {quantity.record.name for quantity in result.quantities}
     return Comparison(
         lesson=result.lesson,

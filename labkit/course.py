@@ -25,6 +25,12 @@ def folder(start: Path | None = None) -> Path:
     )
 
 
+def results_folder() -> Path:
+    """Where a learner's own runs are kept; LABKIT_RESULTS moves it."""
+    chosen = os.environ.get("LABKIT_RESULTS")
+    return Path(chosen).absolute() if chosen else folder() / "results"
+
+
 def notebook(lesson: str, root: Path | None = None) -> Path:
     """The notebook of a lesson by its number; LabError for no such lesson."""
     folder_of_notebooks = (root or folder()) / "notebooks"

@@ -1,14 +1,31 @@
-"""What a notebook talks to: the card, recorded numbers, checks, tables."""
+"""What a notebook talks to: the card, predictions, numbers, comparison."""
 
 from __future__ import annotations
 
 import html
 import os
 from collections.abc import Iterable, Mapping, MutableMapping, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
-from labkit import checkpoints, machine, records, tables
+from labkit import (
+    baselines,
+    checkpoints,
+    comparison,
+    comparison_table,
+    course,
+    machine,
+    predictions,
+    records,
+    results,
+    tables,
+)
 from labkit.errors import LabError
+from labkit.observations import Observation
+from labkit.predictions import Question
+from labkit.progress import HEADLESS
+from labkit.results import Model, Protocol, Quantity, Result
 
 
 class Lesson:
@@ -29,17 +46,19 @@ class Lesson:
         self.software = machine.software()
         self.threads = machine.default_threads()
         self.speed = machine.speed(self.threads)
+        self.data = baselines.data_folder()
+        self._started = datetime.now(UTC)
+        self._quantities: dict[str, Quantity] = {}
+        self._predictions: dict[str, float] = {}
+        self._theory: dict[str, dict[str, float]] = {}
         torch.set_num_threads(self.threads)
         _keep_loopback_direct(os.environ)
         self.table(("this run", ""), self._card())
 
-    def peak_rss_bytes(self) -> int:
-        """Most memory that this notebook's process ever held."""
-        return machine.peak_rss_bytes()
-
     def _card(self) -> list[tuple[str, str]]:
         here, speed = self.machine, self.speed
         versions = ", ".join(f"{k} {v}" for k, v in self.software.items())
+        beside = baselines.load(self.data, self.number)
         return [
             ("lesson", self.number),
             ("processor", here.cpu),
@@ -51,7 +70,39 @@ class Lesson:
             ("FP32 arithmetic", f"{speed.flop_per_s / 1e9:.0f} GFLOP/s"),
             ("model", self.checkpoint.title),
             ("number format", self.checkpoint.number_format),
+            ("to compare with", "; ".join(b.name for b in beside) or "none"),
         ]
+
+    def predict(self, questions: Mapping[str, tuple[str, str]]) -> None:
+        """Ask for numbers before they are measured.
+
+        `questions` maps the name of a quantity to a question and a unit.
+        An answer is kept between kernels; without a person nothing is
+        asked, and "no prediction" is shown.
+        """
+        from IPython.display import display
+
+        asked = {n: Question(n, *rest) for n, rest in questions.items()}
+        if not os.environ.get(HEADLESS):
+            self._predictions = predictions.load(self._results)
+        known = self._predictions
+        form = predictions.form(asked, known, self._keep_prediction)
+        made = form._repr_mimebundle_()
+        data = dict(made[0] if isinstance(made, tuple) else made)
+        data["text/plain"] = predictions.as_text(asked, known)
+        data["text/html"] = predictions.as_html(asked, known)
+        display(data, raw=True)
+
+    def _keep_prediction(self, name: str, number: float | None) -> None:
+        if number is None:
+            self._predictions.pop(name, None)
+        else:
+            self._predictions[name] = number
+        predictions.save(self._results, self._predictions)
+
+    @property
+    def _results(self) -> Path:
+        return course.results_folder() / self.number
 
     def record(  # noqa: PLR0913 - a record has that many parts
         self,
@@ -70,8 +121,6 @@ class Lesson:
         `rule` is "exact", "close" (with `rtol`, `atol`), "ratio" (with the
         range `low` to `high` expected on any machine) or "info".
         """
-        from IPython.display import display
-
         made = records.Record(
             name,
             records.plain(value),
@@ -82,7 +131,28 @@ class Lesson:
             low=low,
             high=high,
         )
-        display(records.bundle(made), raw=True)
+        self._show(Quantity(made))
+
+    def sample(self, name: str, values: Sequence[float], unit: str) -> None:
+        """Record the median of several observations, and keep them all."""
+        self._show(Quantity.median(name, unit, values))
+
+    def ratio(
+        self,
+        name: str,
+        above: Sequence[float],
+        below: Sequence[float],
+        low: float | None = None,
+        high: float | None = None,
+    ) -> None:
+        """Record a ratio of medians with its range on any machine."""
+        self._show(Quantity.ratio(name, above, below, low, high))
+
+    def _show(self, quantity: Quantity) -> None:
+        from IPython.display import display
+
+        self._quantities[quantity.record.name] = quantity
+        display(records.bundle(quantity.record), raw=True)
 
     def check(self, statement: str, holds: bool) -> None:
         """Say that a statement holds, or stop the notebook here."""
@@ -94,17 +164,117 @@ class Lesson:
             )
         print(f"holds: {statement}")
 
-    def table(
-        self, header: Sequence[str], rows: Iterable[Sequence[str]]
+    def theory(self, name: str, values: Mapping[str, float]) -> None:
+        """What a formula gives for quantities, by their names.
+
+        `name` says which formula; the comparison shows it beside the
+        baselines.
+        """
+        self._theory[name] = dict(values)
+
+    def compare(
+        self,
+        protocol: Protocol,
+        caption: str,
+        observations: Sequence[Observation] = (),
     ) -> None:
-        """Show rows of text as a table, with a plain-text form of it."""
+        """Save this run's result and set it beside all there is to compare.
+
+        Shows one table and one chart: predictions, yours with its spread,
+        baselines, theory. What was recorded so far is in it.
+        """
+        from labkit import plots
+
+        result = self._result(protocol, observations)
+        results.save(result, course.results_folder())
+        beside = [
+            *baselines.load(self.data, self.number),
+            *(baselines.theory(n, result, v) for n, v in self._theory.items()),
+        ]
+        made = comparison.compare(result, self._predictions, beside)
+        self.table(
+            comparison_table.COLUMNS,
+            [list(r.values()) for r in comparison_table.as_rows(made)],
+            comparison_table.legend(made),
+        )
+        plots.show(
+            plots.comparison(made),
+            caption,
+            "One row for each quantity on a logarithmic scale: the spread of "
+            "this run, its prediction, baselines and theory, each relative "
+            "to this run's own value.",
+        )
+
+    def _result(
+        self, protocol: Protocol, observations: Sequence[Observation]
+    ) -> Result:
+        return Result(
+            lesson=self.number,
+            started_utc=results.timestamp(self._started),
+            machine=self.machine,
+            software=self.software,
+            model=self._model(),
+            protocol=protocol,
+            observations=tuple(observations),
+            quantities=tuple(self._quantities.values()),
+            predictions=dict(self._predictions),
+        )
+
+    def protocol(self, name: str, warmups: int, repeats: int) -> Protocol:
+        """The protocol of one thing measured again and again."""
+        return Protocol(
+            name=name,
+            conditions=(),
+            warmups=warmups,
+            repeats=repeats,
+            seed=0,
+            order="interleaved",
+            threads=self.threads,
+            prompt_sha256=None,
+        )
+
+    def _model(self) -> Model:
+        pin = self.checkpoint.pins["model.safetensors"]
+        return Model(
+            name=self.checkpoint.name,
+            source=self.checkpoint.source.address,
+            revision=self.checkpoint.revision,
+            sha256=pin.sha256,
+            dtype="float32",
+        )
+
+    def exercises(self) -> None:
+        """Show the exercises of this lesson: title, points, minutes."""
+        from labkit.exercises.source import exercises_of, load_source
+
+        source = load_source(self.number, course.folder())
+        self.table(
+            ("exercise", "points", "minutes"),
+            [
+                (e.title, f"{e.points:g}", f"{e.minutes or ''}")
+                for e in exercises_of(source)
+            ],
+        )
+
+    def peak_rss_bytes(self) -> int:
+        """Most memory that this notebook's process ever held."""
+        return machine.peak_rss_bytes()
+
+    def table(
+        self,
+        header: Sequence[str],
+        rows: Iterable[Sequence[str]],
+        below: Sequence[str] = (),
+    ) -> None:
+        """Show rows of text as a table, with lines of text below it."""
         from IPython.display import display
 
         lines = [tuple(header), *(tuple(row) for row in rows)]
-        display(
-            {"text/html": as_html(lines), "text/plain": tables.as_text(lines)},
-            raw=True,
+        page = as_html(lines) + "".join(
+            f"<div>{html.escape(line)}</div>" for line in below
         )
+        plain = "\n".join([tables.as_text(lines), *below])
+        display({"text/html": page, "text/plain": plain}, raw=True)
 
 
 def _keep_loopback_direct(environment: MutableMapping[str, str]) -> None:
@@ -112,10 +282,8 @@ def _keep_loopback_direct(environment: MutableMapping[str, str]) -> None:
     for name in ("NO_PROXY", "no_proxy"):
         known = environment.get(name, "")
         if "127.0.0.1" not in known:
-            parts = [
-                part for part in (known, "127.0.0.1", "localhost") if part
-            ]
-            environment[name] = ",".join(parts)
+            here = (known, "127.0.0.1", "localhost")
+            environment[name] = ",".join(part for part in here if part)
 
 
 def as_html(lines: Sequence[Sequence[str]]) -> str:
@@ -130,8 +298,3 @@ def as_html(lines: Sequence[Sequence[str]]) -> str:
         made.append(f"<tr>{scope}{cells}</tr>")
     made.append("</tbody></table>")
     return "".join(made)
-
-
-def rows_of(mapping: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Rows for `Lesson.table` from names and values."""
-    return [(name, str(value)) for name, value in mapping.items()]

@@ -16,6 +16,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from labkit.comparison import Comparison, Row
+
 STYLE: list[str | dict[str, Any]] = [
     "petroff6",
     {"axes.grid": True, "grid.alpha": 0.3},
@@ -110,6 +112,62 @@ def _bar(
     left = request.sent - first
     axes.barh(row, waited, left=left, color=color, alpha=0.25, hatch="//")
     axes.barh(row, worked, left=left + waited, color=color)
+
+
+def comparison(made: Comparison) -> Axes:
+    """Every quantity that is a number relative to this run's value."""
+    rows = [row for row in made.rows if _can_be_drawn(row)]
+    axes = new_axes(
+        f"Lesson {made.lesson}: relative to this run",
+        "value / this run's value (logarithmic)",
+        "",
+    )
+    axes.figure.set_size_inches(7, 1.6 + 0.45 * len(rows))  # type: ignore[union-attr]  # a Figure, see new_axes
+    axes.axvline(1, color="black", linewidth=1)
+    keys = dict.fromkeys(beside.key for row in rows for beside in row.against)
+    styles = {
+        key: {"color": f"C{index}", "marker": MARKERS[index % len(MARKERS)]}
+        for index, key in enumerate(("yours", "predicted", *keys))
+    }
+    for height, row in enumerate(rows):
+        _draw_row(axes, height, row, styles)
+    axes.set_yticks(range(len(rows)), [row.name for row in rows])
+    axes.invert_yaxis()
+    axes.set_xscale("log")
+    handles, labels = axes.get_legend_handles_labels()
+    unique = dict(zip(labels, handles, strict=True))
+    axes.legend(unique.values(), unique.keys(), loc="best", fontsize="small")
+    return axes
+
+
+def _can_be_drawn(row: Row) -> bool:
+    """Whether a quantity is a positive number that others have as well."""
+    number = isinstance(row.value, (int, float)) and row.value > 0
+    judged = row.expected == "must match"
+    return number and not judged and bool(row.against or row.predicted)
+
+
+def _draw_row(
+    axes: Axes, height: int, row: Row, styles: Mapping[str, dict[str, str]]
+) -> None:
+    low, high = row.value, row.value
+    if row.spread is not None:
+        low, high = row.spread.low, row.spread.high
+    elif row.interval is not None:
+        low, high = row.interval.low, row.interval.high
+    ends = [low / row.value, high / row.value]
+    axes.plot(ends, [height, height], color=styles["yours"]["color"])
+    points = {"yours": row.value, "predicted": row.predicted}
+    points |= {beside.key: beside.value for beside in row.against}
+    for key, value in points.items():
+        if isinstance(value, (int, float)) and value > 0:
+            axes.plot(
+                value / row.value,
+                height,
+                linestyle="none",
+                label=key,
+                **styles[key],  # type: ignore[arg-type]  # colour and marker
+            )
 
 
 def in_order(

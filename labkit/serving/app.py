@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from flask import Flask, Request, Response, request
-from werkzeug.exceptions import HTTPException
+from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
 from labkit.serving.engine import Backend, Engine
 from labkit.serving.protocol import (
@@ -101,25 +101,27 @@ def _require_json(asked: Request) -> None:
 
 def _answer_http_exception(error: HTTPException) -> Response:
     """Flask's own refusals (404, 405, 413, 500 and the rest) as ours."""
-    allow = dict(error.get_headers()).get("Allow")
-    response = _answer_refusal(_refusal(error.code or 500, allow))
-    if allow is not None:
-        response.headers["Allow"] = allow
+    status = error.code or 500
+    if not isinstance(error, MethodNotAllowed):
+        return _answer_refusal(_refusal(status))
+    allow = ", ".join(sorted(error.valid_methods or ()))
+    response = _answer_refusal(
+        Refusal(
+            status,
+            "method_not_allowed",
+            f"{shown(request.path)} takes another method; send {allow}.",
+        )
+    )
+    response.headers["Allow"] = allow
     return response
 
 
-def _refusal(status: int, allow: str | None) -> Refusal:
+def _refusal(status: int) -> Refusal:
     if status == 404:
         return Refusal(
             404,
             "not_found",
             f"There is no {shown(request.path)} here; send {ROUTES}.",
-        )
-    if status == 405:
-        return Refusal(
-            405,
-            "method_not_allowed",
-            f"{shown(request.path)} does not take this method; send {allow}.",
         )
     if status == 413:
         return body_too_large(request.max_content_length or 0)

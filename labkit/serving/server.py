@@ -351,7 +351,7 @@ class _Channel(HTTPChannel):
 
     def _start_draining(self) -> None:
         self.drain_until = time.monotonic() + DRAIN_S
-        self.request = None
+        self.request = None  # what began to arrive is not to be answered
         try:
             self.socket.shutdown(socket.SHUT_WR)
         except OSError:

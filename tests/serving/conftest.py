@@ -73,6 +73,7 @@ class ScriptedBackend:
         with self._alone(self._model):
             self.started.set()
             assert self.gate.wait(TIMEOUT_S)
+            time.sleep(0.0005)
             if bytes(prompt_ids) == b"boom":
                 raise ZeroDivisionError("a secret of the server")
             new = tuple(

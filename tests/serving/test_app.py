@@ -173,20 +173,20 @@ def test_another_path_is_refused(
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
-        ("GET", "/generate", {"POST"}),
-        ("PUT", "/generate", {"POST"}),
-        ("DELETE", "/generate", {"POST"}),
-        ("OPTIONS", "/generate", {"POST"}),
-        ("BREW", "/generate", {"POST"}),
-        ("POST", "/health", {"GET", "HEAD"}),
-        ("OPTIONS", "/health", {"GET", "HEAD"}),
+        ("GET", "/generate", "POST"),
+        ("PUT", "/generate", "POST"),
+        ("DELETE", "/generate", "POST"),
+        ("OPTIONS", "/generate", "POST"),
+        ("BREW", "/generate", "POST"),
+        ("POST", "/health", "GET, HEAD"),
+        ("OPTIONS", "/health", "GET, HEAD"),
     ],
 )
 def test_another_method_is_refused(
-    method: str, path: str, allow: set[str], url: str, assert_refused: Any
+    method: str, path: str, allow: str, url: str
 ) -> None:
     answer = requests.request(method, url + path, timeout=TIMEOUT_S)
-    assert set(answer.headers["Allow"].split(", ")) == allow
+    assert answer.headers["Allow"] == allow
     assert answer.status_code == 405
     error = answer.json()["error"]
     assert error["code"] == "method_not_allowed"

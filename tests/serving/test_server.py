@@ -339,6 +339,25 @@ def test_an_error_outside_the_application_is_json(
     assert "secret" not in answer.text
 
 
+def test_a_refusal_waits_for_the_answers_before_it(
+    app: Flask, split_replies: Split, assert_refused: Check
+) -> None:
+    size = 12 * MIB
+    app.add_url_rule("/large", "large", lambda: bytes(size))
+    received = bytearray()
+    with BackgroundServer(app) as server, socket.socket() as connection:
+        connection.settimeout(TIMEOUT_S)
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
+        connection.connect(("127.0.0.1", urlsplit(server.url).port))
+        connection.sendall(b"GET /large HTTP/1.1\r\n\r\nhello\r\n\r\n")
+        time.sleep(0.3)  # both are answered, and most of that is unsent
+        while chunk := connection.recv(65536):
+            received += chunk
+    large, refused = split_replies(bytes(received))
+    assert large.body == bytes(size)
+    assert_refused(refused, 400, "malformed_http")
+
+
 def test_a_busy_port_is_one_sentence(app: Flask) -> None:
     with BackgroundServer(app) as server:
         port = urlsplit(server.url).port or 0
