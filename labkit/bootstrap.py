@@ -46,6 +46,7 @@ OLDEST, NEWEST = (3, 11), (3, 13)
 GROUPS = ("peers", "test")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PROBE_TIMEOUT_S = 5.0
+NEEDED_BYTES = 2_000_000_000  # .venv without groups, and pip's downloads
 
 STAMP = "labkit-installed.json"
 MAKING = "labkit-making"
@@ -66,7 +67,7 @@ print(json.dumps({
 """
 
 DISK_FULL = (
-    "The disk is full: free about 3 GB, then run the same command again."
+    "The disk is too full: free about 3 GB, then run the same command again."
 )
 
 # What pip printed, and what to tell the person; the first that fits.
@@ -378,6 +379,8 @@ def make_folder(setup: Setup) -> Facts:
     marker = setup.venv / MAKING
     marker.touch()
     empty_folder(setup.venv, keep=marker)
+    if free_bytes(setup.venv) < NEEDED_BYTES:
+        raise LabError(DISK_FULL)
     setup.say("Making .venv with Python {}.{}.".format(*setup.base_version))
     command = [setup.base_python, "-m", "venv", str(setup.venv)]
     must(setup.run(command), "Making .venv")
@@ -406,6 +409,11 @@ def check_base_python(setup: Setup) -> None:
             f"Ubuntu install it with `sudo apt install python{version}-venv`"
             ", then run the same command again."
         )
+
+
+def free_bytes(folder: Path) -> int:
+    """Return how much more the disk of `folder` can hold."""
+    return shutil.disk_usage(folder).free
 
 
 def has_module(name: str) -> bool:
@@ -493,16 +501,13 @@ def install_torch(setup: Setup, version: str, options: Sequence[str]) -> None:
         setup.say(f"Installing PyTorch {version}, the CPU build (190 MB).")
         patience = ["--retries", "1", "--timeout", "15"]
         index = ["--index-url", setup.cpu_index]
-        outcome = setup.run(setup.pip(*index, *patience, *wanted))
-        if outcome.status == 0:
+        if worked(setup.run(setup.pip(*index, *patience, *wanted))):
             return
-        if trouble(outcome.text) == DISK_FULL:
-            raise LabError(DISK_FULL)
     setup.say(
         f"{setup.cpu_index} cannot be used from here: looking for PyTorch "
         f"{version} on this machine."
     )
-    if setup.ask(setup.pip("--no-index", *wanted)).status == 0:
+    if worked(setup.ask(setup.pip("--no-index", *wanted))):
         return
     setup.say(
         f"It is not there: installing PyTorch {version} from your package "
@@ -522,6 +527,16 @@ def install_course(
         *options, "-c", "constraints.txt", "--no-build-isolation", "-e", course
     )
     must(setup.run(command), "Installing the course")
+
+
+def worked(outcome: Outcome) -> bool:
+    """Whether a command that has a substitute did its work.
+
+    Raises LabError on a full disk, which no substitute helps.
+    """
+    if outcome.status != 0 and trouble(outcome.text) == DISK_FULL:
+        raise LabError(DISK_FULL)
+    return outcome.status == 0
 
 
 def must(outcome: Outcome, what: str) -> None:

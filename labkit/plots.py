@@ -16,6 +16,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
+from labkit import stats
 from labkit.comparison import Comparison, Row
 
 STYLE: list[str | dict[str, Any]] = [
@@ -112,6 +113,25 @@ def _bar(
     left = request.sent - first
     axes.barh(row, waited, left=left, color=color, alpha=0.25, hatch="//")
     axes.barh(row, worked, left=left + waited, color=color)
+
+
+def sweep(
+    observations: Mapping[int, Sequence[float]],
+    title: str,
+    xlabel: str,
+    ylabel: str,
+) -> Axes:
+    """Every observation at each length, and a line through the medians."""
+    axes = new_axes(title, xlabel, ylabel)
+    for length, values in observations.items():
+        axes.plot([length] * len(values), values, "o", color="C0", alpha=0.6)
+    lengths = list(observations)
+    medians = [stats.median(values) for values in observations.values()]
+    axes.plot(lengths, medians, "s--", color="C1", label="median")
+    axes.set_xticks(lengths)
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    return axes
 
 
 def comparison(made: Comparison) -> Axes:

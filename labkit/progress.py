@@ -49,6 +49,19 @@ class Bar:
             print(summary)
 
 
+class Silent:
+    """Tells nothing, for scripted work that takes no time."""
+
+    def __init__(self, total: int) -> None:
+        """Take the number of steps, as every bar does."""
+
+    def advance(self, label: str) -> None:
+        """Do nothing."""
+
+    def close(self, summary: str) -> None:
+        """Do nothing."""
+
+
 def bar(total: int, title: str = "Measuring") -> Bar:
     """A bar where somebody watches: in a notebook or at a terminal."""
     return Bar(total, title, _watched())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,17 @@ import pytest
 
 from labkit import checkpoints, store
 from labkit.generation import TextModel
+
+
+@pytest.fixture(scope="session", autouse=True)
+def results_elsewhere(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[None]:
+    """Lessons that run in tests leave no results in the course's folder."""
+    with pytest.MonkeyPatch.context() as patch:
+        folder = tmp_path_factory.mktemp("results")
+        patch.setenv("LABKIT_RESULTS", str(folder))
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,8 @@ from labkit.errors import LabError
 ROOT = Path(bootstrap.__file__).parents[1]
 FINE = Outcome(0, "")
 NO_FACTS = Outcome(1, "cannot start")
+NOT_THERE = Outcome(1, "ERROR: No matching distribution found for torch")
+FULL = Outcome(1, "OSError: [Errno 28] No space left on device")
 
 
 @dataclass
@@ -42,7 +44,7 @@ class Machine:
     torch: str | None = None
     has_pip: bool = True
     starts: bool = True
-    local_torch: bool = False
+    local_torch: Outcome = NOT_THERE
     index_answers: bool = True
     fails: Callable[[str], Outcome | None] = lambda command: None
     ran: list[str] = field(default_factory=list)
@@ -63,7 +65,7 @@ class Machine:
     def ask(self, command: Sequence[str]) -> Outcome:
         if "--no-index" in command:
             self.ran.append(" ".join(command).replace(str(self.root), "ROOT"))
-            return FINE if self.local_torch else Outcome(1, "none")
+            return self.local_torch
         if not self.starts:
             return NO_FACTS
         facts = {
@@ -180,18 +182,37 @@ def test_a_package_on_this_machine_spares_the_download(
     machine: Machine,
 ) -> None:
     machine.index_answers = False
-    machine.local_torch = True
+    machine.local_torch = FINE
     bootstrap.make_environment(machine.setup(), [])
     assert machine.ran == [MAKES, BUILDER, LOCAL_TORCH, COURSE]
     assert not any("several GB" in sentence for sentence in machine.said)
 
 
 def test_a_full_disk_is_no_reason_to_fetch_more(machine: Machine) -> None:
-    full = Outcome(1, "OSError: [Errno 28] No space left on device")
-    machine.fails = lambda line: full if line == CPU_TORCH else None
-    with pytest.raises(LabError, match="disk is full"):
+    machine.fails = lambda line: FULL if line == CPU_TORCH else None
+    with pytest.raises(LabError, match="disk is too full"):
         bootstrap.make_environment(machine.setup(), [])
     assert machine.ran[-1] == CPU_TORCH
+
+
+def test_a_disk_filled_by_the_local_package_is_named(
+    machine: Machine,
+) -> None:
+    machine.index_answers = False
+    machine.local_torch = FULL
+    with pytest.raises(LabError, match="disk is too full"):
+        bootstrap.make_environment(machine.setup(), [])
+    assert machine.ran[-1] == LOCAL_TORCH
+
+
+def test_a_disk_without_room_is_named_before_anything_runs(
+    machine: Machine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bootstrap, "free_bytes", lambda folder: 10**9)
+    with pytest.raises(LabError, match="disk is too full"):
+        bootstrap.make_environment(machine.setup(), [])
+    assert machine.ran == []
+    assert names(machine.root) == {bootstrap.MAKING}
 
 
 @pytest.mark.parametrize("platform", ["darwin", "win32"])
@@ -478,7 +499,7 @@ def test_a_failed_update_does_not_pass_for_the_old_install(
         (
             "ERROR: Could not install packages due to an OSError: "
             "[Errno 28] No space left on device",
-            "The disk is full",
+            "The disk is too full",
         ),
         (
             "WARNING: Retrying (Retry(total=0)) after connection broken by "
@@ -514,7 +535,7 @@ def test_a_failure_of_pip_is_one_sentence(
 
 @pytest.mark.parametrize(
     ("number", "sentence"),
-    [(errno.ENOSPC, "The disk is full"), (errno.EACCES, "mend that")],
+    [(errno.ENOSPC, "The disk is too full"), (errno.EACCES, "mend that")],
 )
 def test_an_error_of_the_system_is_one_sentence(
     machine: Machine,
