@@ -37,6 +37,7 @@ class Lesson:
     """
 
     def __init__(self, number: str, model: str = checkpoints.DEFAULT) -> None:
+        machine.wait_briefly(os.environ)
         import torch
 
         self.number = number

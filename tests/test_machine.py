@@ -67,3 +67,10 @@ def test_a_damaged_speed_file_is_measured_again(tmp_path: Path) -> None:
     for damage in ("", "[]", json.dumps({"threads": 2}), '{"a": NaN}'):
         path.write_text(damage, encoding="utf-8")
         assert machine.refresh_speed(2, tmp_path, lambda _: good) == good
+
+
+def test_a_spin_count_that_was_chosen_stays() -> None:
+    empty: dict[str, str] = {}
+    for before, after in ((empty, "1000"), ({"GOMP_SPINCOUNT": "7"}, "7")):
+        machine.wait_briefly(before)
+        assert before == {"GOMP_SPINCOUNT": after}

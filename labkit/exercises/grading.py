@@ -8,7 +8,7 @@ from pathlib import Path
 from nbformat import NotebookNode
 
 from labkit.errors import LabError
-from labkit.exercises.handout import copy_name
+from labkit.exercises.handout import copy_name, writing_to
 from labkit.exercises.judging import judge, refuse
 from labkit.exercises.processes import RunLimits
 from labkit.exercises.reports import Report, write_reports
@@ -57,7 +57,7 @@ def grade(  # noqa: PLR0913 - two folders and two choices, given by name
     `submitted`). Whatever cannot be graded
     gets no points and the reason, and the run goes on. `on_report` is
     called after each submission. Raises LabError where there is nothing to
-    grade, and OSError where `out` cannot be written.
+    grade and, before anything runs, where `out` cannot be written.
     """
     source = load_source(lesson, root)
     names = (copy_name(lesson, root), source_path(lesson, root).name)
@@ -67,6 +67,8 @@ def grade(  # noqa: PLR0913 - two folders and two choices, given by name
             f"There is nothing to grade in {folder}; put the notebooks that "
             "were handed in there, each named after its student."
         )
+    with writing_to(out):
+        out.mkdir(parents=True, exist_ok=True)
     files = needed_files(lesson, root)
     reports = []
     for student, path in found:
@@ -74,7 +76,8 @@ def grade(  # noqa: PLR0913 - two folders and two choices, given by name
         reports.append(report)
         if on_report:
             on_report(report)
-    write_reports(reports, lesson_number(lesson), out)
+    with writing_to(out):
+        write_reports(reports, lesson_number(lesson), out)
     return reports
 
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import shutil
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import nbformat
@@ -38,13 +40,9 @@ def write_student_copy(lesson: str | int, folder: Path, root: Path) -> Path:
             "or rename it to start afresh."
         )
     copy = student_copy(load_source(lesson, root))
-    files = needed_files(lesson, root)
-    for file in sorted(files.rglob("*")) if files else []:
-        target = folder / file.relative_to(files or file)
-        if file.is_file() and not target.exists():
-            target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(file, target)
-    write_text(path, _text(copy))
+    with writing_to(folder):
+        _copy_files(needed_files(lesson, root), folder)
+        write_text(path, _text(copy))
     return path
 
 
@@ -59,18 +57,48 @@ def release(lesson: str | int, out: Path, root: Path) -> Path:
             f"{out} is not empty and was left as it is; name a new folder."
         )
     source = load_source(lesson, root)
-    out.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(
-        prefix=f".{out.name}.", dir=out.parent
-    ) as scratch:
-        fresh = Path(scratch) / "release"
-        fresh.mkdir()
-        name = write_student_copy(lesson, fresh, root).name
-        write_text(fresh / "README.md", _readme(source, name, lesson))
-        if out.exists():
-            out.rmdir()
-        fresh.replace(out)
+    with writing_to(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(
+            prefix=f".{out.name}.", dir=out.parent
+        ) as scratch:
+            fresh = Path(scratch) / "release"
+            fresh.mkdir()
+            name = write_student_copy(lesson, fresh, root).name
+            write_text(fresh / "README.md", _readme(source, name, lesson))
+            _let_others_read(fresh)
+            if out.exists():
+                out.rmdir()
+            fresh.replace(out)
     return out
+
+
+@contextmanager
+def writing_to(folder: Path) -> Iterator[None]:
+    """A refusal of the disk as one sentence that names the folder."""
+    try:
+        yield
+    except OSError as error:
+        raise LabError(
+            f"{folder} cannot be written to ({error.strerror or error}); "
+            "name another folder or make room."
+        ) from error
+
+
+def _copy_files(files: Path | None, folder: Path) -> None:
+    """Copy what lies in a folder; what is there already stays."""
+    for file in sorted(files.rglob("*")) if files else []:
+        target = folder / file.relative_to(files or file)
+        if file.is_file() and not target.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(file, target)
+
+
+def _let_others_read(folder: Path) -> None:
+    """Files written in one step are private; a hand-out is not."""
+    for path in folder.rglob("*"):
+        if path.is_file():
+            path.chmod(0o644)
 
 
 def _text(nb: NotebookNode) -> str:

@@ -98,6 +98,8 @@ def _metadata_problems(cell: NotebookNode) -> Iterator[str]:
             yield f"metadata {key} is missing or of the wrong type"
     if found.get("schema_version") != 3:
         yield "schema_version is not 3"
+    if role(cell) == "test" and cell.cell_type != "code":
+        yield "a test that is no code"
     if found.get("task"):
         yield "task cells are not supported"
     if found.get("cell_type") != cell.cell_type:

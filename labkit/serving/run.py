@@ -46,6 +46,7 @@ def serve_checkpoint(
 
 
 def _load(name: str) -> TextModel:
+    machine.wait_briefly(os.environ)
     import torch
 
     torch.set_num_threads(machine.default_threads())

@@ -421,7 +421,8 @@ def test_a_class_is_graded_to_csv_json_and_feedback(
 def test_grading_again_replaces_the_grades(
     course: Any, tmp_path: Path
 ) -> None:
-    folder, out = tmp_path / "in", tmp_path / "out"
+    folder = tmp_path / "submissions"
+    out = folder / "grades"
     course.hand_in(folder / "ann.ipynb", course.solved(double=WRONG))
     first = grade(7, folder, out, course.root, limits=LIMITS)
     course.hand_in(folder / "ann.ipynb", course.solved())
@@ -467,3 +468,15 @@ def test_nothing_to_grade_is_one_sentence(course: Any, tmp_path: Path) -> None:
     with pytest.raises(LabError, match="nothing to grade"):
         grade(7, tmp_path / "empty", tmp_path / "out", course.root)
     assert not (tmp_path / "out").exists()
+
+
+def test_a_place_that_cannot_be_written_is_told_before_anything_runs(
+    course: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "submissions"
+    course.hand_in(folder / "ann.ipynb", course.solved())
+    (tmp_path / "file").write_text("taken", encoding="utf-8")
+    seen: list[Report] = []
+    with pytest.raises(LabError, match="cannot be written to"):
+        grade(7, folder, tmp_path / "file", course.root, on_report=seen.append)
+    assert seen == []

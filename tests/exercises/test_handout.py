@@ -54,6 +54,8 @@ def test_a_release_holds_the_copy_its_files_and_what_to_do(
     assert f"Hand in this one file: `{NAME}`" in found["README.md"]
     assert not any("SECRET" in text for text in found.values())
     assert [p.name for p in out.parent.iterdir()] == ["lesson"]
+    modes = {path.stat().st_mode & 0o444 for path in out.rglob("*")}
+    assert modes == {0o444}
 
 
 def test_a_release_goes_into_an_empty_folder_only(
@@ -64,3 +66,12 @@ def test_a_release_goes_into_an_empty_folder_only(
     release("07", out, course.root)
     with pytest.raises(LabError, match="not empty and was left"):
         release("07", out, course.root)
+
+
+def test_a_place_that_cannot_be_written_is_one_sentence(
+    course: Any, tmp_path: Path
+) -> None:
+    (tmp_path / "file").write_text("taken", encoding="utf-8")
+    for make in (release, write_student_copy):
+        with pytest.raises(LabError, match="cannot be written to"):
+            make("07", tmp_path / "file" / "inside", course.root)

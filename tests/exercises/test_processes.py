@@ -87,13 +87,9 @@ def test_a_step_that_never_ends_is_set_aside() -> None:
 
 
 def test_the_time_for_all_steps_is_limited() -> None:
-    sleep = "import time\ntime.sleep(1000)"
-    limits = RunLimits(cell_s=1.0, total_s=2.5)
-    started = time.monotonic()
-    found = ends([own(sleep) for _ in range(9)] + [check("pass")], limits)
-    assert found[-1] == "not run"
-    assert "time" in found
-    assert time.monotonic() - started < 30
+    limits = RunLimits(cell_s=500, total_s=2)
+    steps = [own("import time\ntime.sleep(1000)"), check("pass")]
+    assert ends(steps, limits) == ["time", "not run"]
 
 
 @pytest.mark.parametrize(

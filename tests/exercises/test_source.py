@@ -134,6 +134,11 @@ def no_kernel(toy: Any, nb: Any) -> None:
     del nb.metadata["kernelspec"]
 
 
+def graded_prose(toy: Any, nb: Any) -> None:
+    cell = toy.cell(nb, "one")
+    cell.metadata["nbgrader"] = toy.cell(nb, "test_names").metadata.nbgrader
+
+
 def bare_code(toy: Any, nb: Any) -> None:
     nb.cells.append(toy.own_cell("1"))
 
@@ -173,6 +178,7 @@ def outputs(toy: Any, nb: Any) -> None:
         (spoil_text("one", "**Checked.**", "**Tests.**"), "lacks"),
         (spoil_text("two", "About 5 minutes", "Short"), "minutes"),
         (no_kernel, "python3"),
+        (graded_prose, "no code"),
         (bare_code, "without grading metadata"),
         (outputs, "has outputs"),
     ],
