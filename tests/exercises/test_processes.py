@@ -87,7 +87,7 @@ def test_a_step_that_never_ends_is_set_aside() -> None:
 
 
 def test_the_time_for_all_steps_is_limited() -> None:
-    limits = RunLimits(cell_s=500, total_s=2)
+    limits = RunLimits(cell_s=500, total_s=4)
     steps = [own("import time\ntime.sleep(1000)"), check("pass")]
     assert ends(steps, limits) == ["time", "not run"]
 

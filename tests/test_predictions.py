@@ -1,0 +1,97 @@
+"""Predictions: parsed, kept between kernels, asked by a widget."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from labkit import predictions
+from labkit.errors import LabError
+from labkit.predictions import Question
+
+QUESTIONS = {
+    "ratio": Question("ratio", "Times as long", ""),
+    "time_s": Question("time_s", "An answer takes", "s"),
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [("", None), ("  ", None), ("2", 2), (" 1.5 ", 1.5), ("1,5", 1.5)],
+)
+def test_numbers_as_people_write_them(text: str, number: object) -> None:
+    assert predictions.parse(text) == number
+
+
+@pytest.mark.parametrize("text", ["many", "nan", "inf", "1 2", "1.2.3"])
+def test_what_is_no_number(text: str) -> None:
+    with pytest.raises(ValueError, match=r".+"):
+        predictions.parse(text)
+
+
+def test_kept_between_kernels(tmp_path: Path) -> None:
+    assert predictions.load(tmp_path / "new") == {}
+    predictions.save(tmp_path / "new", {"ratio": 8.0})
+    assert predictions.load(tmp_path / "new") == {"ratio": 8.0}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "[]",
+        '{"schema": "labkit.result", "version": 1, "predictions": {}}',
+        '{"schema": "labkit.predictions", "version": 9, "predictions": {}}',
+        '{"schema": "labkit.predictions", "version": 1}',
+        '{"schema": "labkit.predictions", "version": 1, '
+        '"predictions": {"a": "many"}}',
+    ],
+)
+def test_a_foreign_file_is_refused_by_name(tmp_path: Path, text: str) -> None:
+    (tmp_path / predictions.FILE).write_text(text, encoding="utf-8")
+    with pytest.raises(LabError, match=r"predictions\.json was not read"):
+        predictions.load(tmp_path)
+
+
+def entries(form: Any) -> list[Any]:
+    return [row.children[1].children[0] for row in form.children]
+
+
+def words(form: Any) -> list[str]:
+    return [row.children[1].children[1].value for row in form.children]
+
+
+def test_the_form_keeps_numbers_and_says_what_is_wrong() -> None:
+    kept: dict[str, float | None] = {}
+    form = predictions.form(QUESTIONS, {"time_s": 2.0}, kept.__setitem__)
+    first, second = entries(form)
+    assert (first.value, second.value) == ("", "2")
+    first.value = "4,5"
+    assert kept == {"ratio": 4.5}
+    assert words(form) == ["kept", "kept"]
+    first.value = "many"
+    assert kept == {"ratio": 4.5}
+    assert words(form)[0] == "write a number, such as 1.5"
+    first.value = ""
+    assert kept == {"ratio": None}
+
+
+def test_a_disk_that_refuses_is_said_in_the_form() -> None:
+    def refuse(*_: object) -> None:
+        raise LabError("The prediction could not be kept.")
+
+    form = predictions.form(QUESTIONS, {}, refuse)
+    entries(form)[0].value = "3"
+    assert words(form)[0] == "The prediction could not be kept."
+
+
+def test_a_reader_without_a_kernel_sees_the_questions() -> None:
+    text = predictions.as_text(QUESTIONS, {"time_s": 2.5})
+    assert text.splitlines() == [
+        "Times as long: no prediction",
+        "An answer takes (s): 2.5",
+    ]
+    page = predictions.as_html({"a": Question("a", "x < y", "s")}, {})
+    assert "x &lt; y (s)" in page
