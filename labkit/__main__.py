@@ -166,7 +166,7 @@ def grade(
         folder,
         out,
         course.folder(),
-        on_report=lambda report: print(report.summary()),
+        on_report=lambda r: print(f"{r.student}: {r.summary()}"),
     )
     print(f"{len(reports)} submissions graded, see {out}")
 
