@@ -11,6 +11,7 @@ from labkit.comparison import Against, Comparison, Row
 from labkit.records import Value
 from labkit.stats import Interval
 
+LONGEST_LIST = 4
 COLUMNS = (
     "quantity",
     "predicted",
@@ -27,11 +28,13 @@ def as_rows(comparison: Comparison) -> list[dict[str, str]]:
     """The table, one row for each quantity and baseline, as texts.
 
     The columns are `COLUMNS`; what belongs to the quantity alone stands in
-    its first row and is empty in the others.
+    its first row and is empty in the others. Quantities that have something
+    to compare with come first.
     """
+    rows = sorted(comparison.rows, key=_stands_alone)
     return [
         dict(zip(COLUMNS, cells, strict=True))
-        for row in comparison.rows
+        for row in rows
         for cells in _cells(row)
     ]
 
@@ -67,9 +70,15 @@ def figure(value: Value) -> str:
         return ""
     if isinstance(value, float):
         return f"{value:.4g}"
-    if isinstance(value, list) and len(value) > 4:
-        return f"{len(value)} values"
+    if isinstance(value, list):
+        if len(value) > LONGEST_LIST:
+            return f"{len(value)} values"
+        return f"[{', '.join(map(figure, value))}]"
     return str(value)
+
+
+def _stands_alone(row: Row) -> bool:
+    return not row.against and row.predicted is None
 
 
 def _cells(row: Row) -> Iterator[list[str]]:

@@ -288,14 +288,22 @@ def _keep_loopback_direct(environment: MutableMapping[str, str]) -> None:
 
 
 def as_html(lines: Sequence[Sequence[str]]) -> str:
-    """Rows as an HTML table whose first row and column are headers."""
+    """Rows as an HTML table whose first row and column are headers.
+
+    JupyterLab aligns cells to the right; these hold words.
+    """
     head, *body = lines
     made = ["<table><thead><tr>"]
-    made += [f'<th scope="col">{html.escape(cell)}</th>' for cell in head]
+    made += [_cell("th", cell, "col") for cell in head]
     made.append("</tr></thead><tbody>")
     for first, *rest in body:
-        cells = "".join(f"<td>{html.escape(cell)}</td>" for cell in rest)
-        scope = f'<th scope="row">{html.escape(first)}</th>'
-        made.append(f"<tr>{scope}{cells}</tr>")
+        cells = "".join(_cell("td", cell) for cell in rest)
+        made.append(f"<tr>{_cell('th', first, 'row')}{cells}</tr>")
     made.append("</tbody></table>")
     return "".join(made)
+
+
+def _cell(tag: str, text: str, scope: str = "") -> str:
+    of = f' scope="{scope}"' if scope else ""
+    style = ' style="text-align:left"'
+    return f"<{tag}{of}{style}>{html.escape(text)}</{tag}>"
