@@ -7,7 +7,7 @@ VENV_PYTHON := .venv/bin/python
 # Packages are compiled when first imported; let Python keep the result.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: lab test rerun
+.PHONY: lab test bench rerun
 
 lab:
 	@$(PYTHON) -m labkit.bootstrap
@@ -20,8 +20,15 @@ test:
 	$(VENV_PYTHON) -m mypy
 	$(VENV_PYTHON) -m pytest
 
+# Measurements that prove a claim on this machine; none is a test.
+bench:
+	@$(PYTHON) -m labkit.bootstrap
+	@$(VENV_PYTHON) -m labkit fetch
+	$(VENV_PYTHON) bench/noise.py
+
 # Execute a lesson in place, for committing: make rerun LESSON=01
 rerun:
 	@$(if $(LESSON),,$(error say which lesson: make rerun LESSON=01))
 	@$(PYTHON) -m labkit.bootstrap
+	@$(VENV_PYTHON) -m labkit fetch
 	@$(VENV_PYTHON) -m labkit rerun $(LESSON)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 try:
     import typer
@@ -12,6 +12,9 @@ except ModuleNotFoundError:
     sys.exit("The course is not set up here: run `make lab` first.")
 
 from labkit.errors import LabError
+
+if TYPE_CHECKING:
+    from labkit.comparison import Comparison
 
 app = typer.Typer(
     name="labkit",
@@ -57,14 +60,19 @@ def lab(
 
 @app.command(epilog="Example: python -m labkit run 01")
 def run(lesson: LessonNumber) -> None:
-    """Execute a lesson without a browser and print what it recorded."""
+    """Execute a lesson without a browser and print its numbers.
+
+    Prints what the lesson recorded, and its comparison with baselines.
+    """
     from labkit import course
 
     path = course.notebook(lesson)
-    from labkit import execution
+    from labkit import comparison_table, execution
 
     outcome = execution.execute(path)
     print(execution.recorded(outcome.notebook))
+    if outcome.error is None:
+        print(f"\n{comparison_table.as_text(newest_comparison(lesson))}\n")
     print(
         f"{path.name}: {outcome.seconds:.0f} s, "
         f"at most {outcome.peak_bytes / 2**20:,.0f} MiB"
@@ -95,11 +103,9 @@ def compare(
     """Set your newest result of a lesson beside every baseline."""
     import json
 
-    from labkit import baselines, comparison, comparison_table, course, results
+    from labkit import comparison_table
 
-    (result,) = results.latest(course.results_folder(), two_digits(lesson))
-    beside = baselines.load(baselines.data_folder(), result.lesson)
-    made = comparison.compare(result, result.predictions, beside)
+    made = newest_comparison(lesson)
     if as_json:
         print(json.dumps(comparison_table.as_json(made), indent=2))
     else:
@@ -215,6 +221,15 @@ def doctor() -> None:
     print(as_text(findings))
     if any(finding.mend for finding in findings):
         raise typer.Exit(1)
+
+
+def newest_comparison(lesson: str) -> Comparison:
+    """The newest result of a lesson beside every baseline."""
+    from labkit import baselines, comparison, course, results
+
+    (result,) = results.latest(course.results_folder(), two_digits(lesson))
+    beside = baselines.load(baselines.data_folder(), result.lesson)
+    return comparison.compare(result, result.predictions, beside)
 
 
 def two_digits(lesson: str) -> str:

@@ -418,8 +418,10 @@ def test_ranges_stand_beside_the_value(make_result: MakeResult) -> None:
         ranges={TIMES: (2.0, 3.0)},
     )
     made = as_rows(comparison.compare(mine, {}, [ranged]))
+    # What has something beside it comes first.
     assert made[0]["its value"] == "2.4 (2 to 3)"
-    assert made[2]["its value"] == "5.37"
+    assert made[1]["its value"] == "5.37"
+    assert all(row["its value"] == "" for row in made[2:])
 
 
 def test_one_observation_has_no_spread_to_show(
