@@ -45,6 +45,14 @@ def png(figure: Figure) -> bytes:
     return buffer.getvalue()
 
 
+def figure_of(axes: Axes) -> Figure:
+    """The figure that axes stand in; TypeError where there is none."""
+    figure = axes.get_figure()
+    if not isinstance(figure, Figure):
+        raise TypeError("these axes belong to no figure of their own")
+    return figure
+
+
 def show(axes: Axes, caption: str, alt: str) -> None:
     """Display a figure with its caption below and its alternative text.
 
@@ -53,10 +61,7 @@ def show(axes: Axes, caption: str, alt: str) -> None:
     """
     from IPython.display import display
 
-    figure = axes.get_figure()
-    if not isinstance(figure, Figure):
-        raise TypeError("these axes belong to no figure")
-    picture = base64.b64encode(png(figure)).decode()
+    picture = base64.b64encode(png(figure_of(axes))).decode()
     display(
         {"image/png": picture, "text/plain": alt},
         raw=True,
@@ -142,7 +147,7 @@ def comparison(made: Comparison) -> Axes:
         "value / this run's value (logarithmic)",
         "",
     )
-    axes.figure.set_size_inches(7, 1.6 + 0.45 * len(rows))  # type: ignore[union-attr]  # a Figure, see new_axes
+    figure_of(axes).set_size_inches(7, 1.6 + 0.45 * len(rows))
     axes.axvline(1, color="black", linewidth=1)
     keys = dict.fromkeys(beside.key for row in rows for beside in row.against)
     styles = {

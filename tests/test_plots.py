@@ -66,7 +66,7 @@ CHARTS: dict[str, Callable[[], Axes]] = {
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_the_same_picture_is_the_same_bytes(name: str) -> None:
-    one, other = (plots.png(CHARTS[name]().get_figure()) for _ in range(2))
+    one, other = (plots.png(plots.figure_of(CHARTS[name]())) for _ in "ab")
     assert one == other
     assert one.startswith(b"\x89PNG")
     assert plt.get_fignums() == []
