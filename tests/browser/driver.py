@@ -96,6 +96,21 @@ class Lab:
         """
         self._menu("Edit", "Clear Outputs of All Cells")
         self._menu("Run", "Run All Cells")
+        self._wait(timeout_s)
+
+    def run_above(self, cell_id: str, timeout_s: float = 600) -> None:
+        """Run the cells above one, and wait for the end."""
+        self.cell(cell_id).click()
+        self._menu("Run", "Run All Above Selected Cell")
+        self._wait(timeout_s)
+
+    def run_from(self, cell_id: str, timeout_s: float = 600) -> None:
+        """Run one cell and all below it, and wait for the end."""
+        self.cell(cell_id).click()
+        self._menu("Run", "Run Selected Cell and All Below")
+        self._wait(timeout_s)
+
+    def _wait(self, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s
         calm = 0
         while calm < 4:
