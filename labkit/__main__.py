@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -11,10 +12,13 @@ try:
 except ModuleNotFoundError:
     sys.exit("The course is not set up here: run `make lab` first.")
 
+from labkit import store
 from labkit.errors import LabError
 
 if TYPE_CHECKING:
     from labkit.comparison import Comparison
+
+INTERRUPTED = 130
 
 app = typer.Typer(
     name="labkit",
@@ -117,9 +121,8 @@ def publish(lesson: LessonNumber) -> None:
     """Make a baseline of this machine from your newest three results."""
     from labkit import baselines, course, publishing, results
 
-    runs = results.latest(
-        course.results_folder(), two_digits(lesson), publishing.RUNS
-    )
+    number = course.notebook(lesson).name[:2]
+    runs = results.latest(course.results_folder(), number, publishing.RUNS)
     path = publishing.publish(runs, baselines.data_folder())
     print(f"Published as {path.relative_to(course.folder())}.")
 
@@ -227,26 +230,25 @@ def newest_comparison(lesson: str) -> Comparison:
     """The newest result of a lesson beside every baseline."""
     from labkit import baselines, comparison, course, results
 
-    (result,) = results.latest(course.results_folder(), two_digits(lesson))
-    beside = baselines.load(baselines.data_folder(), result.lesson)
+    number = course.notebook(lesson).name[:2]
+    (result,) = results.latest(course.results_folder(), number)
+    beside = baselines.beside(result, baselines.data_folder())
     return comparison.compare(result, result.predictions, beside)
-
-
-def two_digits(lesson: str) -> str:
-    """The number of a lesson as its files have it: 1 becomes 01."""
-    return f"{lesson:0>2}"
 
 
 def main() -> None:
     """Run a command; an error for the person is one line, status 1."""
+    store.settle(os.environ)
     try:
         app()
     except LabError as error:
         print(error, file=sys.stderr)
         sys.exit(1)
-    except KeyboardInterrupt:
-        print("Stopped; run the same command to go on.", file=sys.stderr)
-        sys.exit(130)
+    except SystemExit as ended:
+        # The command line library turns Ctrl-C into this status.
+        if ended.code == INTERRUPTED:
+            print("Stopped; run the same command to go on.", file=sys.stderr)
+        raise
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from labkit import course, documents, machine, results
+from labkit import course, documents, machine, records, results
 from labkit.errors import LabError
 from labkit.records import Record
 from labkit.results import Model, Protocol, Quantity, Result
@@ -186,6 +186,12 @@ def reported(document: Mapping[str, Any], lesson: str) -> list[Baseline]:
     ]
 
 
+def beside(result: Result, data: Path) -> list[Baseline | Refused]:
+    """All that a result is compared with: others, and its own theory."""
+    formulas = [theory(n, result, v) for n, v in result.theory.items()]
+    return [*load(data, result.lesson), *formulas]
+
+
 def theory(name: str, result: Result, values: Mapping[str, float]) -> Baseline:
     """What a formula gives for quantities of a result, in their units."""
     units = {q.record.name: q.record.unit for q in result.quantities}
@@ -225,14 +231,10 @@ def _pool(same: Sequence[Quantity]) -> Quantity:
         for slot in zip(*(q.samples for q in same), strict=True)
     )
     values = [quantity.record.value for quantity in same]
-    single = record.rule == "info" and all(map(_is_number, values))
+    single = record.rule == "info" and all(map(records.is_number, values))
     if not samples and single:
         samples = (tuple(map(float, values)),)
     if not samples:
         return same[0]
     value = results.value_of(samples)
     return Quantity(replace(record, value=value), samples)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

@@ -271,7 +271,7 @@ def _relative(
 ) -> tuple[float | None, Interval | None]:
     """Yours over the baseline's, with an interval where there is one."""
     own, other = mine.record.value, theirs.record.value
-    if not (_is_number(own) and _is_number(other)) or other <= 0:
+    if not (records.is_number(own) and records.is_number(other)) or other <= 0:
         return None, None
     if mine.record.rule in ("exact", "close"):
         return None, None
@@ -286,10 +286,6 @@ def _relative(
         return own / other, None
     scaled = alone.low / other, alone.high / other
     return own / other, Interval(*scaled, alone.confidence)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
 def _verdict(

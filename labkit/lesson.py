@@ -21,6 +21,7 @@ from labkit import (
     results,
     tables,
 )
+from labkit.baselines import Baseline
 from labkit.errors import LabError
 from labkit.observations import Observation
 from labkit.predictions import Question
@@ -59,7 +60,11 @@ class Lesson:
     def _card(self) -> list[tuple[str, str]]:
         here, speed = self.machine, self.speed
         versions = ", ".join(f"{k} {v}" for k, v in self.software.items())
-        beside = baselines.load(self.data, self.number)
+        beside = [
+            baseline
+            for baseline in baselines.load(self.data, self.number)
+            if isinstance(baseline, Baseline)
+        ]
         return [
             ("lesson", self.number),
             ("processor", here.cpu),
@@ -173,6 +178,18 @@ class Lesson:
         """
         self._theory[name] = dict(values)
 
+    def reported(self, name: str) -> float:
+        """The figure that a published report gives for a quantity.
+
+        LabError when no report has it.
+        """
+        for baseline in baselines.load(self.data, self.number):
+            if isinstance(baseline, Baseline) and baseline.kind == "reported":
+                for quantity in baseline.quantities:
+                    if quantity.record.name == name:
+                        return float(quantity.record.value)
+        raise LabError(f"No published report has {name!r}: check the name.")
+
     def compare(
         self,
         protocol: Protocol,
@@ -188,11 +205,9 @@ class Lesson:
 
         result = self._result(protocol, observations)
         results.save(result, course.results_folder())
-        beside = [
-            *baselines.load(self.data, self.number),
-            *(baselines.theory(n, result, v) for n, v in self._theory.items()),
-        ]
-        made = comparison.compare(result, self._predictions, beside)
+        made = comparison.compare(
+            result, result.predictions, baselines.beside(result, self.data)
+        )
         self.table(
             comparison_table.COLUMNS,
             [list(r.values()) for r in comparison_table.as_rows(made)],
@@ -219,19 +234,7 @@ class Lesson:
             observations=tuple(observations),
             quantities=tuple(self._quantities.values()),
             predictions=dict(self._predictions),
-        )
-
-    def protocol(self, name: str, warmups: int, repeats: int) -> Protocol:
-        """The protocol of one thing measured again and again."""
-        return Protocol(
-            name=name,
-            conditions=(),
-            warmups=warmups,
-            repeats=repeats,
-            seed=0,
-            order="interleaved",
-            threads=self.threads,
-            prompt_sha256=None,
+            theory=self._theory,
         )
 
     def _model(self) -> Model:
@@ -271,7 +274,7 @@ class Lesson:
         from IPython.display import display
 
         lines = [tuple(header), *(tuple(row) for row in rows)]
-        page = as_html(lines) + "".join(
+        page = tables.as_html(lines) + "".join(
             f"<div>{html.escape(line)}</div>" for line in below
         )
         plain = "\n".join([tables.as_text(lines), *below])
@@ -285,25 +288,3 @@ def _keep_loopback_direct(environment: MutableMapping[str, str]) -> None:
         if "127.0.0.1" not in known:
             here = (known, "127.0.0.1", "localhost")
             environment[name] = ",".join(part for part in here if part)
-
-
-def as_html(lines: Sequence[Sequence[str]]) -> str:
-    """Rows as an HTML table whose first row and column are headers.
-
-    JupyterLab aligns cells to the right; these hold words.
-    """
-    head, *body = lines
-    made = ["<table><thead><tr>"]
-    made += [_cell("th", cell, "col") for cell in head]
-    made.append("</tr></thead><tbody>")
-    for first, *rest in body:
-        cells = "".join(_cell("td", cell) for cell in rest)
-        made.append(f"<tr>{_cell('th', first, 'row')}{cells}</tr>")
-    made.append("</tbody></table>")
-    return "".join(made)
-
-
-def _cell(tag: str, text: str, scope: str = "") -> str:
-    of = f' scope="{scope}"' if scope else ""
-    style = ' style="text-align:left"'
-    return f"<{tag}{of}{style}>{html.escape(text)}</{tag}>"

@@ -29,6 +29,7 @@ BUFFER_BYTES = 256 * 2**20
 """Larger than the caches of the machines this course meets."""
 MATRIX = 1024
 THREADS = 2
+CGROUP_LIMIT = Path("/sys/fs/cgroup/cpu.max")
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,22 @@ def usable_cores() -> int:
     """Cores that this process may run on."""
     process = psutil.Process()
     if hasattr(process, "cpu_affinity"):
-        return len(process.cpu_affinity())
-    return psutil.cpu_count() or 1
+        cores = len(process.cpu_affinity())
+    else:
+        cores = psutil.cpu_count() or 1
+    return min(cores, container_cores(CGROUP_LIMIT) or cores)
+
+
+def container_cores(path: Path) -> int | None:
+    """Cores that a Linux container may use, rounded up; None for no limit.
+
+    `path` is cgroup v2's cpu.max: microseconds in each period, or "max".
+    """
+    try:
+        quota, period = path.read_text(encoding="utf-8").split()
+        return max(1, -(-int(quota) // int(period)))
+    except (OSError, ValueError, ZeroDivisionError):
+        return None
 
 
 def default_threads() -> int:

@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -23,6 +24,10 @@ STYLE: list[str | dict[str, Any]] = [
     "petroff6",
     {"axes.grid": True, "grid.alpha": 0.3},
 ]
+COLOURS: tuple[str, ...] = tuple(
+    mpl.style.library["petroff6"]["axes.prop_cycle"].by_key()["color"]
+)
+"""Kept apart by colour-blind readers (M. A. Petroff, 2021)."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 """One marker a series, so that colour alone never tells them apart."""
 DPI = 100
@@ -99,7 +104,7 @@ def staircase(groups: Mapping[str, Sequence[Served]], title: str) -> Axes:
         for number, request in enumerate(
             sorted(requests, key=lambda r: r.began), start=1
         ):
-            _bar(axes, row, request, first, f"C{index}")
+            _bar(axes, row, request, first, COLOURS[index])
             labels.append(f"{name}: {number}")
             row += 1
         row += 1
@@ -129,10 +134,12 @@ def sweep(
     """Every observation at each length, and a line through the medians."""
     axes = new_axes(title, xlabel, ylabel)
     for length, values in observations.items():
-        axes.plot([length] * len(values), values, "o", color="C0", alpha=0.6)
+        axes.plot(
+            [length] * len(values), values, "o", color=COLOURS[0], alpha=0.6
+        )
     lengths = list(observations)
     medians = [stats.median(values) for values in observations.values()]
-    axes.plot(lengths, medians, "s--", color="C1", label="median")
+    axes.plot(lengths, medians, "s--", color=COLOURS[1], label="median")
     axes.set_xticks(lengths)
     axes.set_ylim(bottom=0)
     axes.legend()
@@ -151,7 +158,10 @@ def comparison(made: Comparison) -> Axes:
     axes.axvline(1, color="black", linewidth=1)
     keys = dict.fromkeys(beside.key for row in rows for beside in row.against)
     styles = {
-        key: {"color": f"C{index}", "marker": MARKERS[index % len(MARKERS)]}
+        key: {
+            "color": COLOURS[index % len(COLOURS)],
+            "marker": MARKERS[index % len(MARKERS)],
+        }
         for index, key in enumerate(("yours", "predicted", *keys))
     }
     for height, row in enumerate(rows):
@@ -208,7 +218,7 @@ def in_order(
                 values,
                 MARKERS[index],
                 linestyle=":",
-                color=f"C{index}",
+                color=COLOURS[index],
                 label=name,
             )
     axes.set_ylim(bottom=0)

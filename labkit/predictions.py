@@ -20,6 +20,8 @@ from labkit.errors import LabError
 FILE = "predictions.json"
 SCHEMA = "labkit.predictions"
 VERSION = 1
+THOUSAND = 3
+"""Digits behind a comma that may separate thousands."""
 
 
 @dataclass(frozen=True)
@@ -68,11 +70,15 @@ def save(folder: Path, predictions: Mapping[str, float]) -> None:
 def parse(text: str) -> float | None:
     """The number in a learner's text, None for nothing; 1,5 is 1.5.
 
-    ValueError for what is no finite number.
+    ValueError for what is no finite number, and for 1,000, which some read
+    as one and others as a thousand.
     """
     if not text.strip():
         return None
-    number = float(text.strip().replace(",", "."))
+    whole, comma, rest = text.strip().partition(",")
+    if comma and len(rest) == THOUSAND:
+        raise ValueError("one or a thousand")
+    number = float(f"{whole}.{rest}" if comma else whole)
     if not math.isfinite(number):
         raise ValueError("not finite")
     return number
@@ -106,7 +112,7 @@ def _field(
 
     unit = f" ({question.unit})" if question.unit else ""
     label = ipywidgets.Label(question.text + unit)
-    said = ipywidgets.Label("kept" if known is not None else "")
+    said = ipywidgets.Label("" if known is None else f"kept: {known:g}")
     entry = ipywidgets.Text(
         value="" if known is None else f"{known:g}",
         placeholder="your guess",
@@ -119,7 +125,9 @@ def _field(
         try:
             number = parse(change["new"])
             keep(question.name, number)
-            said.value = "kept" if number is not None else "no prediction"
+            said.value = (
+                "no prediction" if number is None else f"kept: {number:g}"
+            )
         except ValueError:
             said.value = "write a number, such as 1.5"
         except LabError as error:

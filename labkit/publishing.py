@@ -137,8 +137,10 @@ def _mixed(runs: Sequence[Result]) -> Iterator[str]:
 def _unfit(run: Result) -> Iterator[str]:
     """Ways in which one result falls short of the protocol."""
     protocol, started = run.protocol, run.started_utc
-    if not protocol.conditions:
-        return
+    if not any(quantity.samples for quantity in run.quantities):
+        return  # counts and tokens alone: nothing was timed
+    if not run.observations:
+        yield f"{started}: medians without the observations behind them"
     planned = {
         (condition, repeat)
         for condition in protocol.conditions

@@ -189,12 +189,12 @@ def _shape_fault(record: Record) -> str | None:
         return f"a value of type {odd} cannot be recorded"
     for field in ("rtol", "atol"):
         number = getattr(record, field)
-        if not _is_number(number) or not 0 <= number < math.inf:
+        if not is_number(number) or not 0 <= number < math.inf:
             return f"{field} must be a number of at least 0, not {number!r}"
     for field in ("low", "high"):
         number = getattr(record, field)
         if number is not None and not (
-            _is_number(number) and math.isfinite(number)
+            is_number(number) and math.isfinite(number)
         ):
             return f"{field} must be a finite number, not {number!r}"
     return None
@@ -211,14 +211,15 @@ def _rule_fault(record: Record) -> str | None:
         return "the rule 'close', and no other, needs rtol or atol above 0"
     if has_range != (record.rule == "ratio"):
         return "the rule 'ratio', and no other, needs low or high"
-    if record.rule == "ratio" and not _is_number(record.value):
+    if record.rule == "ratio" and not is_number(record.value):
         return "a ratio must be one number"
     if record.low is not None and record.high is not None:
         return None if record.low <= record.high else "low is above high"
     return None
 
 
-def _is_number(value: object) -> bool:
+def is_number(value: object) -> bool:
+    """Whether a value is a number; True and False are none."""
     return isinstance(value, (int, float)) and not isinstance(value, bool)
 
 
@@ -271,7 +272,7 @@ def _difference(
 
 def _agree(before: Value, now: Value, record: Record) -> bool:
     """Whether two values that are not both lists agree under the rule."""
-    if not (_is_number(before) and _is_number(now)):
+    if not (is_number(before) and is_number(now)):
         # True is not 1 here, although Python says so.
         return type(before) is type(now) and bool(before == now)
     if record.rule == "exact":

@@ -149,6 +149,8 @@ class Result:
     observations: tuple[Observation, ...]
     quantities: tuple[Quantity, ...]
     predictions: Mapping[str, float] = field(default_factory=dict)
+    theory: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """What a formula, by its name, gives for quantities by theirs."""
 
     def __post_init__(self) -> None:
         for fault in (_form_fault(self), _observations_fault(self)):

@@ -150,6 +150,14 @@ class Trials(Generic[T]):
         return Noise(True, (reason, *found.reasons))
 
 
+class DisagreementError(LabError):
+    """A condition did not do the same work again; `trials` has the rest."""
+
+    def __init__(self, message: str, trials: Trials[Any]) -> None:
+        super().__init__(message)
+        self.trials = trials
+
+
 def measure(  # noqa: PLR0913 - each is one choice, given by name
     conditions: Mapping[str, Callable[[], T]],
     *,
@@ -194,6 +202,9 @@ def measure(  # noqa: PLR0913 - each is one choice, given by name
             shown.advance(run.condition)
     except KeyboardInterrupt:
         pass  # what was made so far is kept
+    except LabError as error:
+        shown.close("")
+        raise DisagreementError(str(error), session.trials()) from error
     except BaseException:
         shown.close("")
         raise

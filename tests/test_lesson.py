@@ -7,13 +7,23 @@ from typing import Any
 
 import pytest
 
-from labkit import checkpoints, machine, predictions, records, results
+from labkit import (
+    baselines,
+    checkpoints,
+    machine,
+    predictions,
+    records,
+    results,
+    tables,
+)
 from labkit.errors import LabError
-from labkit.lesson import Lesson, _keep_loopback_direct, as_html
+from labkit.lesson import Lesson, _keep_loopback_direct
 from labkit.machine import Speed
 from labkit.progress import HEADLESS
+from labkit.results import Protocol
 
 Shown = list[dict[str, Any]]
+PROTOCOL = Protocol("one-completion", (), 2, 3, 0, "interleaved", 2, None)
 
 
 @pytest.fixture
@@ -99,8 +109,7 @@ def test_compare_shows_all_four_and_saves_the_result(
     lesson.record("prompt_ids", [1, 2, 3], rule="exact")
     lesson.sample("completion_s", [1.0, 1.1, 0.9], "s")
     lesson.theory("a formula", {"completion_s": 0.5})
-    protocol = lesson.protocol("one-completion", warmups=2, repeats=3)
-    lesson.compare(protocol, "Figure 1. All.")
+    lesson.compare(PROTOCOL, "Figure 1. All.")
     table, picture, caption = shown[-3:]
     line = next(
         line
@@ -113,6 +122,8 @@ def test_compare_shows_all_four_and_saves_the_result(
     assert "image/png" in picture
     assert caption["text/markdown"] == "*Figure 1. All.*"
     (saved,) = results.latest(tmp_path / "results", "01")
+    assert saved.theory == {"a formula": {"completion_s": 0.5}}
+    assert [b.name for b in baselines.beside(saved, tmp_path)] == ["a formula"]
     assert saved.predictions == {"completion_s": 2.5}
     assert [q.record.name for q in saved.quantities] == [
         "prompt_ids",
@@ -123,8 +134,7 @@ def test_compare_shows_all_four_and_saves_the_result(
 def test_a_cell_that_runs_twice_records_once(lesson: Lesson) -> None:
     lesson.record("n", 1)
     lesson.record("n", 2)
-    protocol = lesson.protocol("one-completion", 0, 1)
-    quantities = lesson._result(protocol, ()).quantities
+    quantities = lesson._result(PROTOCOL, ()).quantities
     assert [q.record.value for q in quantities] == [2]
 
 
@@ -144,7 +154,13 @@ def test_loopback_goes_around_a_proxy() -> None:
 
 
 def test_a_table_is_escaped() -> None:
-    page = as_html([("a", "b"), ("<x>", "1 & 2")])
+    page = tables.as_html([("a", "b"), ("<x>", "1 & 2")])
     assert ">&lt;x&gt;</th>" in page
     assert ">1 &amp; 2</td>" in page
     assert page.count('scope="row"') == 1
+
+
+def test_a_reported_figure_is_read_not_typed(lesson: Lesson) -> None:
+    assert lesson.reported("completion_s") == 1.86
+    with pytest.raises(LabError, match="No published report"):
+        lesson.reported("nonsense")

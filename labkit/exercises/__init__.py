@@ -2,10 +2,10 @@
 
 `source` reads a source and makes the student copy, `validation` says what a
 source lacks, `processes` runs cells within limits, `submission` lays a
-learner's cells into the source, `judging` runs and judges one submission,
-`reports` writes the results down, `handout` and `grading` are what a
-command calls. Each imports only those before it. Importing this package
-loads nbformat.
+learner's cells into the source, `reports` holds the results and writes them
+down, `judging` runs and judges one submission, `handout` and `grading` are
+what a command calls. Each imports only those before it. `runner` is the
+script that `processes` starts. Importing this package loads nbformat.
 """
 
 from labkit.exercises.grading import check, grade

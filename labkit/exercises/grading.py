@@ -54,10 +54,11 @@ def grade(  # noqa: PLR0913 - two folders and two choices, given by name
 
     A submission is a notebook in the folder, named after the student, or a
     folder with the student's name that holds one (as in nbgrader's
-    `submitted`). Whatever cannot be graded
-    gets no points and the reason, and the run goes on. `on_report` is
-    called after each submission. Raises LabError where there is nothing to
-    grade and, before anything runs, where `out` cannot be written.
+    `submitted`). Whatever cannot be graded gets no points and the reason,
+    and the run goes on. `on_report` is called after each submission. A run
+    that is interrupted writes what it has graded so far. Raises LabError
+    where there is nothing to grade and, before anything runs, where `out`
+    cannot be written.
     """
     source = load_source(lesson, root)
     names = (copy_name(lesson, root), source_path(lesson, root).name)
@@ -70,14 +71,17 @@ def grade(  # noqa: PLR0913 - two folders and two choices, given by name
     with writing_to(out):
         out.mkdir(parents=True, exist_ok=True)
     files = needed_files(lesson, root)
-    reports = []
-    for student, path in found:
-        report = _grade_one(source, student, path, limits, files)
-        reports.append(report)
-        if on_report:
-            on_report(report)
-    with writing_to(out):
-        write_reports(reports, lesson_number(lesson), out)
+    reports: list[Report] = []
+    try:
+        for student, path in found:
+            report = _grade_one(source, student, path, limits, files)
+            reports.append(report)
+            if on_report:
+                on_report(report)
+    finally:
+        if reports:  # none must not take the place of earlier grades
+            with writing_to(out):
+                write_reports(reports, lesson_number(lesson), out)
     return reports
 
 
@@ -143,6 +147,13 @@ def _grade_one(
             )
         cells = read_submission(path)
         require_lesson(source, cells, path)
+        return judge(source, cells, student, limits, files)
     except LabError as error:
         return refuse(source, student, str(error))
-    return judge(source, cells, student, limits, files)
+    except Exception as error:  # one submission must not cost the class
+        return refuse(
+            source,
+            student,
+            f"{path.name} could not be graded "
+            f"({type(error).__name__}: {error}); grade it again.",
+        )

@@ -33,6 +33,7 @@ from typing import IO, Any, Literal
 import psutil
 
 from labkit.errors import LabError
+from labkit.progress import HEADLESS
 
 Kind = Literal["given", "own", "test"]
 End = Literal["ok", "error", "time", "output", "died", "not run"]
@@ -167,10 +168,17 @@ class _Child:
             threading.Thread(
                 target=target, args=(stream,), daemon=True
             ).start()
+        try:
+            self._begin(steps)
+        except BaseException:  # Ctrl-C too must leave no process behind
+            self.close()
+            raise
+
+    def _begin(self, steps: Sequence[Step]) -> None:
+        """Hand over the job and wait until its tests are compiled."""
         job = json.dumps([asdict(step) for step in steps])
         self._send(job.encode())
         if self._wait(b"ready", _START_S) is None:
-            self.close()
             raise LabError(
                 "The process that runs exercises did not start "
                 f"({self._last_line()}); run `python -m labkit doctor`."
@@ -213,7 +221,10 @@ class _Child:
             except queue.Empty:
                 return None
             if line is None:
-                self._process.wait()
+                # The pipe is closed. Mostly the process is ending, but a
+                # cell can also close the pipe and go on.
+                with suppress(subprocess.TimeoutExpired):
+                    self._process.wait(left)
                 return None
             if line.startswith(token):
                 return line[len(token) :].strip()
@@ -253,13 +264,15 @@ def _outcome(reply: bytes) -> Outcome:
 
 
 def _environment(scratch: Path) -> dict[str, str]:
-    """No window for plots, and no IPython start-up files of a person."""
+    """No window for plots, no IPython start-up files, asserts that count."""
+    inherited = dict(os.environ)
+    inherited.pop("PYTHONOPTIMIZE", None)
     return {
-        **os.environ,
+        **inherited,
         "IPYTHONDIR": str(scratch / "ipython"),
         "MPLBACKEND": "Agg",
         "PYTHONIOENCODING": "utf-8",
-        "LABKIT_HEADLESS": "1",
+        HEADLESS: "1",
     }
 
 

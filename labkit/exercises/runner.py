@@ -21,7 +21,7 @@ import re
 import symtable
 import sys
 from pathlib import Path
-from types import TracebackType
+from types import CodeType, TracebackType
 from typing import Any
 
 _MESSAGE_CHARACTERS = 500
@@ -61,7 +61,7 @@ class _Session:
         self._steps = steps
         self._builtins = dict(globals()["__builtins__"])
         self._tests = {
-            number: compile(step["source"], f"<{step['name']}>", "exec")
+            number: _compiled(step["source"], f"<{step['name']}>")
             for number, step in enumerate(steps)
             if step["kind"] == "test"
         }
@@ -140,6 +140,11 @@ class _Session:
     def _cell_of(self, filename: str | None) -> str | None:
         match = re.match(r"<ipython-input-(\d+)-", filename or "")
         return self._cells.get(int(match.group(1))) if match else None
+
+
+def _compiled(source: str, name: str) -> CodeType:
+    """A test's code: its asserts kept, this file's `__future__` left out."""
+    return compile(source, name, "exec", dont_inherit=True, optimize=0)
 
 
 def _bound_names(source: str) -> set[str]:

@@ -12,8 +12,9 @@ import nbformat
 import pytest
 
 from labkit.errors import LabError
-from labkit.exercises import Report, RunLimits, check, grade
+from labkit.exercises import Report, RunLimits, check, grade, grading
 from labkit.exercises.grading import submissions
+from labkit.exercises.judging import judge
 
 LIMITS = RunLimits(cell_s=30, total_s=90, output_bytes=200_000)
 IMPATIENT = RunLimits(cell_s=2, total_s=90, output_bytes=200_000)
@@ -430,6 +431,97 @@ def test_grading_again_replaces_the_grades(
     assert [r.points for r in first + second] == [3, 6]
     text = (out / "grades.csv").read_text(encoding="utf-8")
     assert text.splitlines()[1].startswith("ann,6,6,0,2,1,3")
+
+
+def three(course: Any, folder: Path) -> None:
+    """Submissions of ann, ben and cid, all of them right."""
+    for name in ("ann", "ben", "cid"):
+        course.hand_in(folder / f"{name}.ipynb", course.solved())
+
+
+def failing_for(student: str, error: BaseException) -> Callable[..., Report]:
+    """`judge`, but with this error for one student."""
+
+    def stand_in(*arguments: Any) -> Report:
+        if arguments[2] == student:
+            raise error
+        return judge(*arguments)
+
+    return stand_in
+
+
+@pytest.mark.parametrize(
+    ("error", "reason"),
+    [
+        (LabError("It did not start; look."), "It did not start; look."),
+        (
+            OSError("no more processes"),
+            "ben.ipynb could not be graded (OSError: no more processes); "
+            "grade it again.",
+        ),
+        (
+            RuntimeError("unforeseen"),
+            "ben.ipynb could not be graded (RuntimeError: unforeseen); "
+            "grade it again.",
+        ),
+    ],
+)
+def test_one_that_cannot_be_run_does_not_end_the_grading(
+    error: Exception,
+    reason: str,
+    course: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    three(course, tmp_path / "in")
+    monkeypatch.setattr(grading, "judge", failing_for("ben", error))
+    out = tmp_path / "out"
+    reports = grade(7, tmp_path / "in", out, course.root, limits=LIMITS)
+    assert [(r.student, r.points, r.reason) for r in reports] == [
+        ("ann", 6, ""),
+        ("ben", 0, reason),
+        ("cid", 6, ""),
+    ]
+    assert graded(out) == {"ann": "6", "ben": "0", "cid": "6"}
+
+
+def graded(out: Path) -> dict[str, str]:
+    """Points of each student in the table."""
+    with (out / "grades.csv").open(encoding="utf-8", newline="") as stream:
+        return {
+            row["student"]: row["points"] for row in csv.DictReader(stream)
+        }
+
+
+def test_an_interrupted_run_writes_what_it_graded(
+    course: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    three(course, tmp_path / "in")
+    out = tmp_path / "out"
+    monkeypatch.setattr(
+        grading, "judge", failing_for("cid", KeyboardInterrupt())
+    )
+    with pytest.raises(KeyboardInterrupt):
+        grade(7, tmp_path / "in", out, course.root, limits=LIMITS)
+    assert graded(out) == {"ann": "6", "ben": "6"}
+    names = sorted(path.name for path in (out / "feedback").iterdir())
+    assert names == ["ann.md", "ben.md"]
+    document = json.loads((out / "grades.json").read_text(encoding="utf-8"))
+    assert [r["student"] for r in document["reports"]] == ["ann", "ben"]
+
+
+def test_a_run_interrupted_at_once_keeps_the_earlier_grades(
+    course: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    course.hand_in(tmp_path / "in" / "ann.ipynb", course.solved())
+    out = tmp_path / "out"
+    grade(7, tmp_path / "in", out, course.root, limits=LIMITS)
+    monkeypatch.setattr(
+        grading, "judge", failing_for("ann", KeyboardInterrupt())
+    )
+    with pytest.raises(KeyboardInterrupt):
+        grade(7, tmp_path / "in", out, course.root, limits=LIMITS)
+    assert graded(out) == {"ann": "6"}
 
 
 def test_students_are_named_by_file_or_folder(tmp_path: Path) -> None:

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import psutil
 import pytest
 
+from labkit.exercises import runner
 from labkit.exercises.processes import Outcome, RunLimits, Step, run_steps
+from labkit.progress import HEADLESS
 
 LIMITS = RunLimits(cell_s=30, total_s=90, output_bytes=200_000)
 IMPATIENT = RunLimits(cell_s=2.0, total_s=90, output_bytes=200_000)
@@ -84,6 +89,14 @@ def test_a_step_that_never_ends_is_set_aside() -> None:
         check("assert b == 2"),
     ]
     assert ends(steps, IMPATIENT) == ["ok", "time", "ok", "ok", "time", "ok"]
+
+
+def test_a_cell_that_closes_the_replies_is_stopped_in_time() -> None:
+    # Without a limit the sleep would end by itself, and the process with
+    # it: "died" instead of "time".
+    cell = "import os, time\nos.closerange(3, 64)\ntime.sleep(20)"
+    steps = [own(cell), check("assert True")]
+    assert ends(steps, IMPATIENT) == ["time", "ok"]
 
 
 def test_the_time_for_all_steps_is_limited() -> None:
@@ -177,6 +190,37 @@ TRICKS = {
 def test_no_trick_makes_a_false_assertion_pass(trick: str) -> None:
     steps = [own(trick), check(FALSE), check("assert True")]
     assert ends(steps) == ["ok", "error", "ok"]
+
+
+def test_asserts_count_where_python_is_told_to_drop_them(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONOPTIMIZE", "1")
+    steps = [own("assert False"), check("assert False"), check("assert True")]
+    assert ends(steps) == ["error", "error", "ok"]
+
+
+def test_asserts_of_a_test_count_in_an_optimizing_interpreter() -> None:
+    job = [{"name": "check", "kind": "test", "source": "assert False"}]
+    done = subprocess.run(
+        [sys.executable, "-O", "-P", runner.__file__],
+        input=json.dumps(job) + "\n0 token\n",
+        capture_output=True,
+        encoding="utf-8",
+        check=True,
+    )
+    ready, reply = done.stdout.splitlines()
+    assert (ready, reply[:11]) == ("ready", "token error")
+
+
+def test_annotations_are_evaluated_as_in_a_notebook() -> None:
+    look = "def f(x: int): pass\nassert f.__annotations__ == {'x': int}"
+    assert ends([own(look), check(look)]) == ["ok", "ok"]
+
+
+def test_cells_know_that_nobody_watches() -> None:
+    cell = f"import os\nassert os.environ[{HEADLESS!r}]"
+    assert ends([own(cell)]) == ["ok"]
 
 
 def test_given_names_are_the_source_s_in_a_test() -> None:

@@ -221,6 +221,20 @@ def test_a_lesson_without_trials_can_be_published(
     assert faults(runs) == []
 
 
+def test_medians_need_the_observations_behind_them(
+    three: list[Result],
+) -> None:
+    runs = [
+        replace(
+            run,
+            protocol=replace(run.protocol, conditions=()),
+            observations=(),
+        )
+        for run in three
+    ]
+    assert any("without the observations" in fault for fault in faults(runs))
+
+
 @pytest.mark.parametrize(
     "text",
     [
