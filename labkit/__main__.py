@@ -153,6 +153,11 @@ def check(
 
     root = course.folder()
     path = notebook or Path("exercises/mine") / copy_name(lesson, root)
+    if not path.exists():
+        raise LabError(
+            f"There is no {path} yet: write your copy with "
+            f"`python -m labkit exercise {lesson}` first."
+        )
     report = exercises.check(lesson, path, root)
     print(report.text())
     if not report.passed:
@@ -238,8 +243,8 @@ def newest_comparison(lesson: str) -> Comparison:
 
 def main() -> None:
     """Run a command; an error for the person is one line, status 1."""
-    store.settle(os.environ)
     try:
+        store.settle(os.environ)
         app()
     except LabError as error:
         print(error, file=sys.stderr)

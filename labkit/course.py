@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 
+from labkit import store
 from labkit.errors import LabError
 
 
 def folder(start: Path | None = None) -> Path:
     """The course's folder: `start` or a parent, else the package's.
 
-    Raises LabError when there are no notebooks in any of them.
+    It is known by its lessons and the data beside them. Raises LabError
+    when none of the folders is one.
     """
     here = (start or Path.cwd()).absolute()
     package = Path(__file__).absolute().parents[1]
     for candidate in (here, *here.parents, package):
         inside = candidate / "notebooks"
-        if (candidate / "labkit").is_dir() and any(inside.glob("0*.ipynb")):
+        if (candidate / "data").is_dir() and any(inside.glob("0*.ipynb")):
             return candidate
     raise LabError(
         "The notebooks of the course are not here: run this in the folder "
@@ -27,8 +30,8 @@ def folder(start: Path | None = None) -> Path:
 
 def results_folder() -> Path:
     """Where a learner's own runs are kept; LABKIT_RESULTS moves it."""
-    chosen = os.environ.get("LABKIT_RESULTS")
-    return Path(chosen).absolute() if chosen else folder() / "results"
+    chosen = store.chosen(os.environ, "LABKIT_RESULTS")
+    return chosen or folder() / "results"
 
 
 def notebook(lesson: str, root: Path | None = None) -> Path:
@@ -44,6 +47,19 @@ def notebook(lesson: str, root: Path | None = None) -> Path:
 
 
 def without_home(text: str) -> str:
-    """The text with this person's home folder written as ~."""
-    home = str(Path.home())
-    return text if home == os.sep else text.replace(home, "~")
+    """The text with this person's home folder written as ~.
+
+    Only whole names in a path count: /home/ada_data is not in /home/ada.
+    """
+    try:
+        home = Path.home()
+    except RuntimeError:  # in some containers a user has none
+        return text
+    # A shell may show the place that a linked home leads to.
+    for place in {home, Path(os.path.realpath(home))}:
+        if place == Path(place.anchor):
+            continue
+        # Windows does not tell upper case from lower.
+        whole = rf"(?<![\w.-]){re.escape(str(place))}(?![\w-]|\.\w)"
+        text = re.sub(whole, "~", text, flags=re.IGNORECASE)
+    return text

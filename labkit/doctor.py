@@ -33,7 +33,7 @@ class Finding:
 
 
 def examine(root: Path | None = None) -> list[Finding]:
-    """Everything that a bug report needs; nothing in it names a person."""
+    """Everything that a bug report needs; `as_text` hides the home folder."""
     root = root or store.home()
     return [
         Finding("labkit", __version__),
@@ -120,20 +120,19 @@ def course_finding() -> Finding:
         where = course.folder()
     except LabError as error:
         return Finding("notebooks", "not found", str(error))
-    return Finding("notebooks", course.without_home(str(where)))
+    return Finding("notebooks", str(where))
 
 
 def cache_finding(root: Path) -> Finding:
     """The cache folder: where, how much room, and whether it takes files."""
-    shown = course.without_home(str(root))
     probe = root / "doctor.probe"
     try:
         store.write_text(probe, "")
         probe.unlink()
         free = shutil.disk_usage(root).free
     except OSError as error:
-        return Finding("cache", shown, str(store.explain(error, root)))
-    return Finding("cache", f"{shown}, {free / 2**30:.1f} GiB free")
+        return Finding("cache", str(root), str(store.explain(error, root)))
+    return Finding("cache", f"{root}, {free / 2**30:.1f} GiB free")
 
 
 def model_findings(root: Path) -> Iterator[Finding]:
@@ -157,10 +156,13 @@ def port_finding(port: int) -> Finding:
 
 
 def as_text(findings: list[Finding]) -> str:
-    """The report, one finding a line, what is wrong at the end."""
+    """The report, one finding a line, what is wrong at the end.
+
+    The home folder, which often has a person's name, is written as ~.
+    """
     width = max(len(finding.topic) for finding in findings)
     lines = [f"{f.topic:<{width}}  {f.state}" for f in findings]
     wrong = [f"- {f.topic}: {f.mend}" for f in findings if f.mend]
     lines.append("")
     lines += ["To mend:", *wrong] if wrong else ["Nothing is wrong."]
-    return "\n".join(lines)
+    return course.without_home("\n".join(lines))

@@ -302,11 +302,18 @@ def _run(
     except DeadKernelError:
         return f"the kernel died in cell {place.cell_id!r}"
     except (AssertionError, asyncio.CancelledError):
+        if not _was_interrupted(client):
+            raise
         # On Ctrl-C nbclient ends the kernel, then misses it in its cleanup.
         raise KeyboardInterrupt from None
     except RuntimeError as error:
         return f"the kernel could not be used: {error}"
     return None
+
+
+def _was_interrupted(client: NotebookClient) -> bool:
+    """Whether nbclient's handler of Ctrl-C ran, which alone sets this."""
+    return hasattr(client, "_async_cleanup_kernel_future")
 
 
 def _blank(notebook: Notebook) -> Notebook:

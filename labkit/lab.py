@@ -50,12 +50,19 @@ def has_display(environment: Mapping[str, str], platform: str) -> bool:
 
 
 def write_settings(prefix: Path) -> None:
-    """Keep the news pop-up away, for this environment alone."""
+    """Keep the news pop-up away, for this environment alone.
+
+    A file that is there and holds no JSON object is left as it is.
+    """
     path = prefix / "share" / "jupyter" / "lab" / "settings" / "overrides.json"
     try:
         present = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+    except FileNotFoundError:
         present = {}
+    except (OSError, ValueError):
+        return
+    if not isinstance(present, dict):
+        return
     wanted = {**present, **SETTINGS}
     if wanted == present:
         return

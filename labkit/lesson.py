@@ -47,7 +47,8 @@ class Lesson:
         self.machine = machine.identify()
         self.software = machine.software()
         self.threads = machine.default_threads()
-        self.speed = machine.speed(self.threads)
+        # The best so far: a busy machine shows less than it can do.
+        self.speed = machine.refresh_speed(self.threads)
         self.data = baselines.data_folder()
         self._started = datetime.now(UTC)
         self._quantities: dict[str, Quantity] = {}
@@ -216,9 +217,9 @@ class Lesson:
         plots.show(
             plots.comparison(made),
             caption,
-            "One row for each quantity on a logarithmic scale: the spread of "
-            "this run, its prediction, baselines and theory, each relative "
-            "to this run's own value.",
+            "One row for each quantity that has something beside it, on a "
+            "logarithmic scale: the spread of this run and the values of the "
+            "table, each divided by this run's value.",
         )
 
     def _result(

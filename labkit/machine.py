@@ -184,7 +184,7 @@ def peak_rss_bytes() -> int:
 
 def measure_speed(
     threads: int,
-    tries: int = 20,
+    tries: int = 60,
     clock: Callable[[], int] = time.perf_counter_ns,
 ) -> Speed:
     """Measure both ceilings in this process, in about two seconds.

@@ -15,7 +15,7 @@ import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
+from matplotlib.ticker import FuncFormatter, MaxNLocator
 
 from labkit import stats
 from labkit.comparison import Comparison, Row
@@ -135,11 +135,18 @@ def sweep(
     axes = new_axes(title, xlabel, ylabel)
     for length, values in observations.items():
         axes.plot(
-            [length] * len(values), values, "o", color=COLOURS[0], alpha=0.6
+            [length] * len(values),
+            values,
+            "o",
+            color=COLOURS[0],
+            alpha=0.6,
+            zorder=3,
         )
     lengths = list(observations)
     medians = [stats.median(values) for values in observations.values()]
-    axes.plot(lengths, medians, "s--", color=COLOURS[1], label="median")
+    axes.plot(
+        lengths, medians, "s--", color=COLOURS[1], label="median", zorder=1
+    )
     axes.set_xticks(lengths)
     axes.set_ylim(bottom=0)
     axes.legend()
@@ -167,11 +174,18 @@ def comparison(made: Comparison) -> Axes:
     for height, row in enumerate(rows):
         _draw_row(axes, height, row, styles)
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
-    axes.invert_yaxis()
     axes.set_xscale("log")
+    for axis in (
+        axes.xaxis.set_major_formatter,
+        axes.xaxis.set_minor_formatter,
+    ):
+        axis(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.set_ylim(len(rows) - 0.4, -0.6)
     handles, labels = axes.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
-    axes.legend(unique.values(), unique.keys(), loc="best", fontsize="small")
+    axes.legend(
+        unique.values(), unique.keys(), loc="upper left", bbox_to_anchor=(1, 1)
+    )
     return axes
 
 

@@ -70,8 +70,8 @@ def save(folder: Path, predictions: Mapping[str, float]) -> None:
 def parse(text: str) -> float | None:
     """The number in a learner's text, None for nothing; 1,5 is 1.5.
 
-    ValueError for what is no finite number, and for 1,000, which some read
-    as one and others as a thousand.
+    ValueError for what is no finite number above 0, and for 1,000, which
+    some read as one and others as a thousand.
     """
     if not text.strip():
         return None
@@ -79,8 +79,8 @@ def parse(text: str) -> float | None:
     if comma and len(rest) == THOUSAND:
         raise ValueError("one or a thousand")
     number = float(f"{whole}.{rest}" if comma else whole)
-    if not math.isfinite(number):
-        raise ValueError("not finite")
+    if not 0 < number < math.inf:
+        raise ValueError("times, sizes and ratios are above 0")
     return number
 
 
@@ -129,7 +129,7 @@ def _field(
                 "no prediction" if number is None else f"kept: {number:g}"
             )
         except ValueError:
-            said.value = "write a number, such as 1.5"
+            said.value = "write a number above 0, such as 1.5"
         except LabError as error:
             said.value = str(error)
 

@@ -245,6 +245,11 @@ def latest(root: Path, lesson: str, count: int = 1) -> list[Result]:
         if RUN_FOLDER.fullmatch(path.name) and (path / FILE).is_file()
     ]
     runs.sort(key=lambda path: _place(path.parent.name))
+    if not runs:
+        raise LabError(
+            f"There is no result of lesson {lesson} yet: run"
+            f" `python -m labkit run {lesson}` first."
+        )
     if len(runs) < count:
         raise LabError(
             f"{root} has {len(runs)} of the {count} newest results of lesson"

@@ -13,7 +13,8 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Collection, Iterator
+import time
+from collections.abc import Collection, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,16 +26,47 @@ MANIFEST = "labkit.json"
 SCHEMA = 1
 NO_SPACE = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 NO_PERMISSION = (errno.EACCES, errno.EPERM, errno.EROFS)
+RENAME_TRIES = 20
+RENAME_PAUSE_S = 0.1
 
 
 def home() -> Path:
     """Folder for models and cached measurements; LABKIT_HOME moves it."""
-    chosen = os.environ.get("LABKIT_HOME")
-    if chosen:
-        return Path(chosen).expanduser().absolute()
+    found = chosen(os.environ, "LABKIT_HOME")
+    if found is not None:
+        return found
     import platformdirs
 
     return platformdirs.user_cache_path("labkit", appauthor=False)
+
+
+def chosen(environment: Mapping[str, str], name: str) -> Path | None:
+    """The folder that a variable names, absolute; None when it is not set.
+
+    LabError for a ~ that stands for no known home.
+    """
+    value = environment.get(name)
+    if not value:
+        return None
+    try:
+        return Path(value).expanduser().absolute()
+    except RuntimeError as error:
+        raise LabError(
+            f"{name} is {value!r}, and no home folder is known for it: set "
+            "it to the whole path of a folder."
+        ) from error
+
+
+def settle(environment: MutableMapping[str, str]) -> None:
+    """Make the folders that the variables name absolute, in place.
+
+    A kernel works in another folder than the command that starts it, so a
+    relative path would mean another place there. LabError as for `chosen`.
+    """
+    for name in ("LABKIT_HOME", "LABKIT_RESULTS"):
+        found = chosen(environment, name)
+        if found is not None:
+            environment[name] = str(found)
 
 
 @dataclass(frozen=True)
@@ -191,6 +223,34 @@ def replacing(target: Path, root: Path) -> Iterator[Path]:
 def _swap(fresh: Path, target: Path, aside: Path) -> None:
     """Put `fresh` at `target`; a folder is never seen half replaced."""
     target.parent.mkdir(parents=True, exist_ok=True)
-    if target.exists():
-        target.rename(aside)
-    fresh.rename(target)
+    try:
+        if not target.exists():
+            _rename(fresh, target)
+            return
+        _rename(target, aside)
+        try:
+            _rename(fresh, target)
+        except BaseException:
+            if not target.exists():
+                _rename(aside, target)
+            raise
+    except PermissionError as error:
+        raise LabError(
+            f"The folder {target} cannot be replaced: close JupyterLab and "
+            "other programs that use the model, and run this again."
+        ) from error
+
+
+def _rename(source: Path, target: Path) -> None:
+    """Rename a folder, with patience for Windows.
+
+    There a virus scanner that reads a file in it forbids that for a moment,
+    and a program that has a file mapped for as long as it does.
+    """
+    for _ in range(RENAME_TRIES - 1):
+        try:
+            source.rename(target)
+            return
+        except PermissionError:
+            time.sleep(RENAME_PAUSE_S)
+    source.rename(target)

@@ -140,7 +140,7 @@ PIP = "ROOT/.venv/bin/python -m pip install --no-compile"
 MAKES = "python3 -m venv ROOT/.venv"
 BUILDER = f"{PIP} -c constraints.txt setuptools"
 CPU_TORCH = (
-    f"{PIP} --index-url https://cpu.example/whl --retries 1 --timeout 15 "
+    f"{PIP} --index-url https://cpu.example/whl --retries 0 --timeout 15 "
     "--no-deps torch==2.13.0"
 )
 LOCAL_TORCH = f"{PIP} --no-index --no-deps torch==2.13.0"

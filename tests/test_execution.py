@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -134,6 +136,40 @@ child = subprocess.Popen([sys.executable, "-c", {program!r}],
 child.stdout.readline()
 print(child.pid, flush=True)
 time.sleep(0.5)"""
+
+
+INTERRUPTED = """
+import sys
+from pathlib import Path
+from labkit.execution import execute
+try:
+    execute(Path(sys.argv[1]), on_cell=lambda *_: print("cell", flush=True))
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_is_one(path: Path) -> None:
+    write(path, code("slow", "import time; time.sleep(60)"))
+    with subprocess.Popen(
+        [sys.executable, "-c", INTERRUPTED, str(path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "cell\n"
+        process.send_signal(signal.SIGINT)
+        printed, failed = process.communicate(timeout=60)
+    assert printed == "interrupted\n", failed
+
+
+def test_another_failed_assertion_is_no_ctrl_c(path: Path) -> None:
+    def on_cell(*_: object) -> None:
+        raise AssertionError("a fault")
+
+    with pytest.raises(AssertionError, match="a fault"):
+        execute(write(path, code("one", "1")), on_cell=on_cell)
 
 
 def test_the_memory_of_children_counts_towards_the_peak(path: Path) -> None:

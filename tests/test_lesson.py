@@ -44,7 +44,9 @@ def lesson(
     monkeypatch.setenv("LABKIT_RESULTS", str(tmp_path / "results"))
     monkeypatch.delenv(HEADLESS, raising=False)
     monkeypatch.setattr(checkpoints, "require", lambda *_, **__: tmp_path)
-    monkeypatch.setattr(machine, "speed", lambda n: Speed(n, 2e10, 1e11))
+    monkeypatch.setattr(
+        machine, "refresh_speed", lambda n: Speed(n, 2e10, 1e11)
+    )
     return Lesson("01")
 
 

@@ -26,7 +26,7 @@ def test_numbers_as_people_write_them(text: str, number: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["many", "nan", "inf", "1 2", "1.2.3", "1,000", "1,2,3"]
+    "text", ["many", "nan", "inf", "1 2", "1.2.3", "1,000", "1,2,3", "0", "-3"]
 )
 def test_what_is_no_number(text: str) -> None:
     with pytest.raises(ValueError, match=r".+"):
@@ -75,7 +75,7 @@ def test_the_form_keeps_numbers_and_says_what_is_wrong() -> None:
     assert words(form) == ["kept: 4.5", "kept: 2"]
     first.value = "many"
     assert kept == {"ratio": 4.5}
-    assert words(form)[0] == "write a number, such as 1.5"
+    assert words(form)[0] == "write a number above 0, such as 1.5"
     first.value = ""
     assert kept == {"ratio": None}
 

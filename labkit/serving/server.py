@@ -215,7 +215,7 @@ def _listening_socket(host: str, port: int) -> socket.socket:
         listener.close()
         raise LabError(
             f"Port {port} on {host} cannot be used ({error.strerror}); "
-            "choose another, or 0 for a free one."
+            "choose another (--port on the command line), or 0 for a free one."
         ) from None
     return listener
 

@@ -482,10 +482,10 @@ def test_one_that_cannot_be_run_does_not_end_the_grading(
         ("ben", 0, reason),
         ("cid", 6, ""),
     ]
-    assert graded(out) == {"ann": "6", "ben": "0", "cid": "6"}
+    assert table(out) == {"ann": "6", "ben": "0", "cid": "6"}
 
 
-def graded(out: Path) -> dict[str, str]:
+def table(out: Path) -> dict[str, str]:
     """Points of each student in the table."""
     with (out / "grades.csv").open(encoding="utf-8", newline="") as stream:
         return {
@@ -503,7 +503,7 @@ def test_an_interrupted_run_writes_what_it_graded(
     )
     with pytest.raises(KeyboardInterrupt):
         grade(7, tmp_path / "in", out, course.root, limits=LIMITS)
-    assert graded(out) == {"ann": "6", "ben": "6"}
+    assert table(out) == {"ann": "6", "ben": "6"}
     names = sorted(path.name for path in (out / "feedback").iterdir())
     assert names == ["ann.md", "ben.md"]
     document = json.loads((out / "grades.json").read_text(encoding="utf-8"))
@@ -521,7 +521,7 @@ def test_a_run_interrupted_at_once_keeps_the_earlier_grades(
     )
     with pytest.raises(KeyboardInterrupt):
         grade(7, tmp_path / "in", out, course.root, limits=LIMITS)
-    assert graded(out) == {"ann": "6"}
+    assert table(out) == {"ann": "6"}
 
 
 def test_students_are_named_by_file_or_folder(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from labkit.exercises import runner
+from labkit.exercises import processes, runner
 from labkit.exercises.processes import Outcome, RunLimits, Step, run_steps
 from labkit.progress import HEADLESS
 
@@ -297,3 +297,16 @@ def test_processes_that_a_learner_started_are_ended(
     while not ended(pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert ended(pid)
+
+
+def test_an_interrupted_start_leaves_no_process(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupt(*arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(processes._Child, "_wait", interrupt)
+    before = psutil.Process().children()
+    with pytest.raises(KeyboardInterrupt):
+        run_steps([check("pass")], LIMITS)
+    assert psutil.Process().children() == before

@@ -112,7 +112,7 @@ def test_any_field_of_another_type_is_refused(
         if place[0] == "observations" and place[-1] == "value":
             continue  # whatever a run returned
         bad = deepcopy(good)
-        odd = 3 if place[0] == "theory" else {"odd": {}}
+        odd: object = 3 if place[0] == "theory" else {"odd": {}}
         parent_of(bad, place)[place[-1]] = odd
         path.write_text(json.dumps(bad), encoding="utf-8")
         with pytest.raises(LabError, match=r"odd\.json was not read"):

@@ -12,6 +12,7 @@ import psutil
 import pytest
 import requests
 
+from labkit.errors import LabError
 from labkit.serving.process import ServerProcess
 
 PARENT = """
@@ -21,6 +22,54 @@ with ServerProcess() as server:
     print(server.pid, flush=True)
     sys.stdin.read()
 """
+
+
+LISTENS = """
+import sys, threading
+from labkit.serving.app import create_app
+from labkit.serving.engine import Engine
+from labkit.serving.server import serve
+def load():
+    {load}
+def end():
+    sys.stdin.read()
+    os._exit(0)
+import os, time
+from labkit.errors import LabError
+threading.Thread(target=end, daemon=True).start()
+serve(create_app(Engine(load)), port=0)
+"""
+ADDRESS = "http://127.0.0.1:9/"
+
+
+def python(code: str, patience_s: float = 60.0) -> ServerProcess:
+    """Code that stands for the server."""
+    command = [sys.executable, "-c", code]
+    return ServerProcess(command=command, patience_s=patience_s)
+
+
+@pytest.mark.parametrize(
+    ("code", "patience_s", "sentence"),
+    [
+        (
+            LISTENS.format(load="raise LabError('The weights are gone.')"),
+            60.0,
+            "The weights are gone",
+        ),
+        (LISTENS.format(load="time.sleep(600)"), 5.0, "after 5 s: close"),
+        ("import sys; sys.stdin.read()", 0.5, "was not ready"),
+        ("print('nothing to say')", 60.0, "ended before"),
+        (f"print('at', {ADDRESS!r})", 60.0, "ended before"),
+    ],
+)
+def test_a_server_that_never_gets_ready(
+    code: str, patience_s: float, sentence: str
+) -> None:
+    process = python(code, patience_s)
+    with pytest.raises(LabError, match=sentence), process:
+        raise AssertionError("it is not ready")
+    with pytest.raises(LabError, match="not running"):
+        assert process.pid
 
 
 @pytest.mark.model
