@@ -331,7 +331,7 @@ def test_the_eleventh_of_a_second_comes_after_the_second(
 def test_too_few_results_are_told(
     make_result: MakeResult, tmp_path: Path
 ) -> None:
-    with pytest.raises(LabError, match="0 of the 1 newest"):
+    with pytest.raises(LabError, match="There is no result of lesson 02 yet"):
         results.latest(tmp_path, "02")
     results.save(make_result(), tmp_path)
     with pytest.raises(LabError, match="1 of the 3 newest"):
