@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from labkit.comparison import Comparison
 
 INTERRUPTED = 130
+MINE = Path("exercises/mine")
 
 app = typer.Typer(
     name="labkit",
@@ -131,13 +132,17 @@ def publish(lesson: LessonNumber) -> None:
 def exercise(
     lesson: LessonNumber,
     folder: Annotated[
-        Path, typer.Option(help="Where to write it.", file_okay=False)
-    ] = Path("exercises/mine"),
+        Path | None,
+        typer.Option(help="Where to write it; exercises/mine if left out."),
+    ] = None,
 ) -> None:
     """Write your copy of a lesson's exercises."""
     from labkit import course, exercises
 
-    print(exercises.write_student_copy(lesson, folder, course.folder()))
+    root = course.folder()
+    place = folder or root / MINE
+    path = exercises.write_student_copy(lesson, place, root)
+    print(f"Your copy is {course.without_home(str(path))}.")
 
 
 @app.command(epilog="Example: python -m labkit check 01")
@@ -152,10 +157,10 @@ def check(
     from labkit.exercises.handout import copy_name
 
     root = course.folder()
-    path = notebook or Path("exercises/mine") / copy_name(lesson, root)
+    path = notebook or root / MINE / copy_name(lesson, root)
     if not path.exists():
         raise LabError(
-            f"There is no {path} yet: write your copy with "
+            f"There is no {path.name} yet: write your copy with "
             f"`python -m labkit exercise {lesson}` first."
         )
     report = exercises.check(lesson, path, root)

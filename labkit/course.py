@@ -36,6 +36,10 @@ def results_folder() -> Path:
 
 def notebook(lesson: str, root: Path | None = None) -> Path:
     """The notebook of a lesson by its number; LabError for no such lesson."""
+    if not re.fullmatch("[0-9]{1,2}", lesson):
+        raise LabError(
+            f"There is no lesson {lesson!r}: give its number, such as 01."
+        )
     folder_of_notebooks = (root or folder()) / "notebooks"
     wanted = f"{lesson:0>2}_"
     found = sorted(folder_of_notebooks.glob("[0-9][0-9]_*.ipynb"))

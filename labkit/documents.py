@@ -92,9 +92,7 @@ def decode(kind: type[T], document: Mapping[str, Any]) -> T:
             text, strict=True, extra="forbid"
         )
     except ValidationError as error:
-        first = error.errors()[0]
-        place = ".".join(str(part) for part in first["loc"])
-        raise LabError(f"{place or 'document'}: {first['msg']}") from error
+        raise LabError(_fault(error.errors()[0])) from error
 
 
 def to_text(document: Mapping[str, Any]) -> str:
@@ -106,6 +104,22 @@ def to_text(document: Mapping[str, Any]) -> str:
             f"This cannot be saved as JSON: {error}. Keep plain numbers,"
             " texts and lists."
         ) from error
+
+
+def _fault(first: Mapping[str, Any]) -> str:
+    """One of pydantic's errors in the words of this course."""
+    *parents, last = first["loc"] or ("document",)
+    parent = ".".join(map(str, parents)) or "it"
+    kind = first["type"]
+    if kind in ("missing", "missing_argument"):
+        return f"{parent} lacks {last!r}"
+    if kind in ("unexpected_keyword_argument", "extra_forbidden"):
+        return f"{parent} has an unknown field {last!r}"
+    if kind == "json_invalid":
+        # Its line and column are those of `decode`'s own text.
+        return "it holds a text that is not Unicode, or is nested too deeply"
+    place = ".".join(map(str, (*parents, last)))
+    return f"{place}: {first['msg'].removeprefix('Value error, ')}"
 
 
 def _refuse_number(text: str) -> float:

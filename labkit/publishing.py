@@ -9,19 +9,21 @@ from __future__ import annotations
 
 import contextlib
 import getpass
+import ipaddress
 import platform
 import re
 from collections.abc import Iterator, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from labkit import baselines, documents, records, store
 from labkit.errors import LabError
 from labkit.observations import noise_of
-from labkit.results import Quantity, Result
+from labkit.results import Quantity, Result, times_more
 
 RUNS = 3
 AGREEMENT = 0.10
-"""Medians of the runs may differ by this much: max / min - 1."""
+"""Medians of the runs may differ by this part of the smallest."""
 FEWEST_WARMUPS = 2
 FEWEST_REPEATS = 5
 """The full protocol of the course, and of the report it follows."""
@@ -30,15 +32,29 @@ SHARED_NAMES = (
     *("runner", "jovyan", "vscode", "codespace"),
 )
 """Names that many machines have and that tell of nobody."""
-SHORTEST_NAME = 3
+SHORTEST_NAME = 2
+WEB = re.compile(r"https?://[\w.-]+(?::\d+)?(?:/[\w.~%+@=&?#/-]*)?", re.I)
+"""An address on the web, whose own slashes make no path of a machine."""
+FOLDERS = "(?:home|Users|root|tmp|var|opt|usr|mnt|srv|private)"
 PATH = re.compile(
-    r"""(?:^|[\s"'(=,;:])  # an address such as https://... is no path
-    (?: ~[/\\] | [A-Za-z]:[/\\] | \\\\\w
-      | /(?:home|Users|root|tmp|var|opt|usr|mnt|srv|private)\b
-      | /[\w.-]+/[\w./-]+ )""",
-    re.VERBOSE,
+    rf"""\bfile:(?=\S)
+    | /{FOLDERS}/  # wherever it stands: -I/home/..., vscode-remote://...
+    | (?<![\w.~/)\]}}%-])/(?: {FOLDERS}\b | [\w.-]+/[\w./-]+ )
+    | ~(?:[A-Za-z_][\w.-]*)?[/\\]
+    | (?<!\w)[A-Za-z]:[/\\]
+    | [\w.:\\]\\[\w.]""",
+    re.VERBOSE | re.IGNORECASE,
 )
 MAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
+LOCAL_NAME = re.compile(r"\w\.(?:local|lan)\b", re.IGNORECASE)
+IP = re.compile(
+    r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?!\.?\d)"
+    r"|(?<![\w:.])[0-9a-f:.]*:[0-9a-f:.]*:[0-9a-f:.]*(?!\w)",
+    re.IGNORECASE,
+)
+"""What may be an address of IPv4 or IPv6; `ipaddress` decides."""
+SHOWN = 40
+"""Characters of a value in a refusal."""
 
 
 def publish(
@@ -54,14 +70,20 @@ def publish(
     """
     found = faults(runs)
     if found:
-        raise LabError(f"Not published: {'; '.join(found)}.")
+        raise LabError("\n- ".join(["Not published:", *found]))
     document = baselines.to_json(runs[0].lesson, runs)
     names = personal_names() if personal is None else personal
-    told = list(personal_strings(document, names))
+    told = dict.fromkeys(personal_strings(document, names))
     if told:
         raise LabError(
-            f"Not published: {told[0]!r} tells where or by whom it was"
-            " measured; take it out of what the lesson records."
+            "\n- ".join(
+                [
+                    "Not published, as these texts tell where or by whom it"
+                    " was measured; take them out of what the lesson"
+                    " records:",
+                    *map(repr, told),
+                ]
+            )
         )
     slug, lesson = baselines.slug(runs[0]), runs[0].lesson
     path = data / "baselines" / slug / f"{lesson}.json"
@@ -72,12 +94,18 @@ def publish(
 def faults(runs: Sequence[Result]) -> list[str]:
     """Everything that keeps results from being a baseline, in words."""
     if len(runs) != RUNS:
-        return [f"{len(runs)} results, where {RUNS} are needed"]
+        missing = RUNS - len(runs)
+        more = f": run it {times_more(missing)}" if missing > 0 else ""
+        return [f"{len(runs)} results, where {RUNS} are needed{more}"]
     mixed = list(_mixed(runs))
     if mixed:
         return mixed
+    by_fault: dict[str, list[Result]] = {}
+    for run in runs:
+        for fault in _unfit(run):
+            by_fault.setdefault(fault, []).append(run)
     return [
-        *(fault for run in runs for fault in _unfit(run)),
+        *(f"{_named(of)}: {fault}" for fault, of in by_fault.items()),
         *_disagreements(runs),
     ]
 
@@ -106,7 +134,9 @@ def personal_strings(value: object, names: Sequence[str]) -> Iterator[str]:
 
 
 def _is_personal(text: str, names: Sequence[str]) -> bool:
-    if PATH.search(text) or MAIL.search(text):
+    if PATH.search(WEB.sub(" ", text)) or MAIL.search(text):
+        return True
+    if LOCAL_NAME.search(text) or any(map(_is_ip, IP.findall(text))):
         return True
     return any(
         re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
@@ -115,12 +145,56 @@ def _is_personal(text: str, names: Sequence[str]) -> bool:
     )
 
 
+def _is_ip(text: str) -> bool:
+    """Whether a text is an IP address, a full stop or colon after it."""
+    for candidate in (text, text.rstrip(".:")):
+        with contextlib.suppress(ValueError):
+            ipaddress.ip_address(candidate)
+            return any(map(str.isalnum, candidate))
+    return False
+
+
+def _named(runs: Sequence[Result]) -> str:
+    return ", ".join(run.started_utc for run in runs)
+
+
 def _mixed(runs: Sequence[Result]) -> Iterator[str]:
     """Ways in which the results are not three runs of the same thing."""
-    first = runs[0]
-    for field in ("lesson", "machine", "software", "model", "protocol"):
-        if any(getattr(run, field) != getattr(first, field) for run in runs):
-            yield f"the results have not the same {field}"
+    whole = [asdict(replace(run, observations=())) for run in runs]
+    for name in ("machine", "software", "model", "protocol"):
+        parts = [each[name] for each in whole]
+        for key in dict.fromkeys(key for part in parts for key in part):
+            values = [part.get(key) for part in parts]
+            yield from _differing(runs, f"{name}: {key}", values)
+    yield from _differing(runs, "lesson", [run.lesson for run in runs])
+    yield from _other_quantities(runs)
+    if len({run.started_utc for run in runs}) < len(runs):
+        yield "two of the results are the same run"
+
+
+def _differing(
+    runs: Sequence[Result], name: str, values: Sequence[object]
+) -> Iterator[str]:
+    """The values of a field and the runs that have them, if they differ."""
+    having: dict[str, list[Result]] = {}
+    for run, value in zip(runs, values, strict=True):
+        having.setdefault(repr(value), []).append(run)
+    if len(having) == 1:
+        return
+    # Long values are cut to where they begin to differ.
+    columns = enumerate(zip(*having, strict=False))
+    differs = (place for place, each in columns if len(set(each)) > 1)
+    start = max(0, next(differs, 0) - SHOWN // 2)
+    told = (
+        f"{'...' if start else ''}{text[start : start + SHOWN]}"
+        f"{'...' if len(text) > start + SHOWN else ''} in {_named(of)}"
+        for text, of in having.items()
+    )
+    yield f"the results have not the same {name} is {', '.join(told)}"
+
+
+def _other_quantities(runs: Sequence[Result]) -> Iterator[str]:
+    """Quantities that are not in every run, or not kept alike."""
     kinds = [
         [
             (q.record.name, q.record.rule, len(q.samples))
@@ -128,19 +202,31 @@ def _mixed(runs: Sequence[Result]) -> Iterator[str]:
         ]
         for run in runs
     ]
+    for kind in dict.fromkeys(kind for each in kinds for kind in each):
+        lacking = [
+            run
+            for run, each in zip(runs, kinds, strict=True)
+            if kind not in each
+        ]
+        if lacking:
+            name, rule, samples = kind
+            yield (
+                "the results have not the same quantities:"
+                f" {name} ({rule}, {samples} samples) is not in"
+                f" {_named(lacking)}"
+            )
+            return
     if any(each != kinds[0] for each in kinds):
-        yield "the results have not the same quantities"
-    if len({run.started_utc for run in runs}) < len(runs):
-        yield "two of the results are the same run"
+        yield "the results have not the same quantities in the same order"
 
 
 def _unfit(run: Result) -> Iterator[str]:
     """Ways in which one result falls short of the protocol."""
-    protocol, started = run.protocol, run.started_utc
+    protocol = run.protocol
     if not any(quantity.samples for quantity in run.quantities):
         return  # counts and tokens alone: nothing was timed
     if not run.observations:
-        yield f"{started}: medians without the observations behind them"
+        yield "medians without the observations behind them"
     planned = {
         (condition, repeat)
         for condition in protocol.conditions
@@ -148,15 +234,15 @@ def _unfit(run: Result) -> Iterator[str]:
     }
     made = {(seen.condition, seen.repeat) for seen in run.observations}
     if made != planned:
-        yield f"{started}: {len(made)} of {len(planned)} runs were made"
+        yield f"{len(made)} of {len(planned)} runs were made"
     if (protocol.repeats or 0) < FEWEST_REPEATS:
-        yield f"{started}: fewer than {FEWEST_REPEATS} repeats"
+        yield f"fewer than {FEWEST_REPEATS} repeats"
     if (protocol.warmups or 0) < FEWEST_WARMUPS:
-        yield f"{started}: fewer than {FEWEST_WARMUPS} warm-ups"
+        yield f"fewer than {FEWEST_WARMUPS} warm-ups"
     if protocol.order != "interleaved":
-        yield f"{started}: conditions were not interleaved"
+        yield "conditions were not interleaved"
     noise = noise_of(run.observations, run.machine.cores)
-    yield from (f"{started}: {reason}" for reason in noise.reasons)
+    yield from noise.reasons
 
 
 def _disagreements(runs: Sequence[Result]) -> Iterator[str]:
@@ -169,14 +255,19 @@ def _disagreements(runs: Sequence[Result]) -> Iterator[str]:
     for same in zip(*(run.quantities for run in runs), strict=True):
         record = same[0].record
         if record.rule in ("exact", "close"):
-            for other in same[1:]:
-                yield from records.problems(record, other.record)
+            for run, other in zip(runs[1:], same[1:], strict=True):
+                for fault in records.problems(record, other.record):
+                    yield f"{fault} ({_named([runs[0], run])})"
         elif all(map(_repeated, same)):
             values = [quantity.record.value for quantity in same]
-            if max(values) > (1 + AGREEMENT) * min(values):
+            low, high = min(values), max(values)
+            if high - low > AGREEMENT * min(map(abs, values)):
+                lowest, highest = (runs[values.index(v)] for v in (low, high))
                 yield (
-                    f"{record.name}: medians from {min(values):.4g} to"
-                    f" {max(values):.4g}, more than {AGREEMENT:.0%} apart"
+                    f"{record.name}: medians from {low:.4g}"
+                    f" ({lowest.started_utc}) to {high:.4g}"
+                    f" ({highest.started_utc}), more than {AGREEMENT:.0%}"
+                    " apart"
                 )
 
 

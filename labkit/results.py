@@ -237,12 +237,19 @@ def save(result: Result, root: Path) -> Path:
 def latest(root: Path, lesson: str, count: int = 1) -> list[Result]:
     """The last `count` results of a lesson, the newest last.
 
-    LabError when there are fewer, or when one of them cannot be read.
+    LabError when there are fewer, or when one of them cannot be read or
+    is of another lesson.
     """
+    for folder in (root, root / lesson):
+        if folder.exists() and not folder.is_dir():
+            raise LabError(
+                f"{folder} is a file, where results need a folder: move it"
+                " away."
+            )
     runs = [
         path / FILE
         for path in (root / lesson).glob("*")
-        if RUN_FOLDER.fullmatch(path.name) and (path / FILE).is_file()
+        if RUN_FOLDER.fullmatch(path.name) and _is_there(path / FILE)
     ]
     runs.sort(key=lambda path: _place(path.parent.name))
     if not runs:
@@ -252,10 +259,42 @@ def latest(root: Path, lesson: str, count: int = 1) -> list[Result]:
         )
     if len(runs) < count:
         raise LabError(
-            f"{root} has {len(runs)} of the {count} newest results of lesson"
-            f" {lesson}: run `python -m labkit run {lesson}` first."
+            f"{root} has {len(runs)} of the {count} results of lesson"
+            f" {lesson} that are needed: run `python -m labkit run {lesson}`"
+            f" {times_more(count - len(runs))}."
         )
-    return [load(path) for path in runs[len(runs) - count :]]
+    return [_load_of(lesson, path) for path in runs[len(runs) - count :]]
+
+
+def times_more(number: int) -> str:
+    """How often something has to be done again, in words."""
+    return {1: "once more", 2: "twice more"}.get(number, f"{number} times")
+
+
+def _is_there(path: Path) -> bool:
+    """Whether a folder has such an entry, if only one that cannot be read.
+
+    A folder or a broken link in a result's place counts: it is refused by
+    name when it is loaded, and not passed over.
+    """
+    try:
+        path.lstat()
+    except (FileNotFoundError, NotADirectoryError):
+        return False
+    except OSError:
+        return True
+    return True
+
+
+def _load_of(lesson: str, path: Path) -> Result:
+    """The result in a file of this lesson's folder."""
+    result = load(path)
+    if result.lesson != lesson:
+        raise documents.refusal(
+            path,
+            f"it is of lesson {result.lesson}, in the folder of {lesson}",
+        )
+    return result
 
 
 def _new_folder(parent: Path, started_utc: str) -> Path:
@@ -292,6 +331,8 @@ def _form_fault(result: Result) -> str | None:
         "protocol lacks the order or the threads": (
             protocol.order is not None and protocol.threads is not None
         ),
+        "machine.cores must be 1 or more": result.machine.cores >= 1,
+        "it has no quantity": bool(names),
         "two quantities have the same name": len(set(names)) == len(names),
         "a prediction is not a finite number": all(
             map(math.isfinite, result.predictions.values())

@@ -151,9 +151,11 @@ def _grade_one(
     except LabError as error:
         return refuse(source, student, str(error))
     except Exception as error:  # one submission must not cost the class
+        # The text of an OSError names a file of the instructor's.
+        what = getattr(error, "strerror", None) or error
         return refuse(
             source,
             student,
             f"{path.name} could not be graded "
-            f"({type(error).__name__}: {error}); grade it again.",
+            f"({type(error).__name__}: {what}); grade it again.",
         )

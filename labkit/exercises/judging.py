@@ -52,7 +52,9 @@ def judge(
 def refuse(source: NotebookNode, student: str, reason: str) -> Report:
     """No points, for a submission that cannot be run."""
     results = tuple(
-        _result(exercise, cell, "failed", 0)
+        _result(exercise, cell, "manual", None)
+        if role(cell) == "manual"
+        else _result(exercise, cell, "not graded", 0)
         for exercise, cell in _graded(source)
     )
     return Report(_lesson(source), student, results, reason=reason)

@@ -153,7 +153,7 @@ class _Child:
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._process = subprocess.Popen(
             # -P: a file beside the notebook must not hide a real module.
-            [sys.executable, "-P", str(_RUNNER)],
+            [sys.executable, "-P", str(_RUNNER), str(os.getpid())],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

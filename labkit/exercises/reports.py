@@ -13,7 +13,7 @@ from typing import Literal
 
 from labkit.store import write_text
 
-Status = Literal["passed", "failed", "not done", "manual"]
+Status = Literal["passed", "failed", "not done", "manual", "not graded"]
 
 SCHEMA = 1
 
@@ -29,6 +29,9 @@ class Result:
     max_points: float
     symptom: str = ""
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "symptom", _writable(self.symptom))
+
 
 @dataclass(frozen=True)
 class Report:
@@ -39,6 +42,12 @@ class Report:
     results: tuple[Result, ...]
     notes: tuple[str, ...] = ()
     reason: str = ""
+
+    def __post_init__(self) -> None:
+        notes = tuple(_writable(note) for note in self.notes)
+        object.__setattr__(self, "student", _writable(self.student))
+        object.__setattr__(self, "notes", notes)
+        object.__setattr__(self, "reason", _writable(self.reason))
 
     @property
     def points(self) -> float:
@@ -72,7 +81,7 @@ class Report:
 
     def markdown(self) -> str:
         """The feedback file."""
-        lines = [f"# Lesson {self.lesson}, exercises: {_code(self.student)}"]
+        lines = [_heading(self.lesson) + _code(self.student)]
         lines.extend(["", self.summary()])
         if self.reason:
             lines.extend(["", _code(self.reason)])
@@ -107,6 +116,8 @@ class Report:
         }
 
     def _by_exercise(self) -> list[tuple[str, list[Result]]]:
+        if self.reason:  # it says all; no test was run
+            return []
         return [
             (exercise, list(results))
             for exercise, results in groupby(
@@ -118,11 +129,17 @@ class Report:
 def write_reports(reports: Sequence[Report], lesson: str, out: Path) -> None:
     """Write `grades.csv`, `grades.json` and a feedback file each.
 
-    The feedback of student NAME is `feedback/NAME.md`.
+    The feedback of student NAME is `feedback/NAME.md`; what an earlier run
+    for this lesson left there is removed. The table begins with a byte order
+    mark, without which spreadsheets misread names.
     """
-    for report in reports:
-        path = out / "feedback" / f"{report.student}.md"
-        write_text(path, report.markdown())
+    feedback = {
+        out / "feedback" / f"{report.student}.md": report.markdown()
+        for report in reports
+    }
+    _remove_former(out / "feedback", lesson)
+    for path, markdown in feedback.items():
+        write_text(path, markdown)
     document = {
         "schema": SCHEMA,
         "lesson": lesson,
@@ -130,7 +147,24 @@ def write_reports(reports: Sequence[Report], lesson: str, out: Path) -> None:
     }
     text = json.dumps(document, indent=1, ensure_ascii=False)
     write_text(out / "grades.json", text + "\n")
-    write_text(out / "grades.csv", _csv(reports))
+    write_text(out / "grades.csv", "\ufeff" + _csv(reports))
+
+
+def _remove_former(folder: Path, lesson: str) -> None:
+    """Remove the lesson's feedback files, and no other file."""
+    heading = _heading(lesson).encode()
+    for path in folder.rglob("*.md"):
+        if path.is_file() and path.read_bytes().startswith(heading):
+            path.unlink()
+
+
+def _heading(lesson: str) -> str:
+    return f"# Lesson {lesson}, exercises: "
+
+
+def _writable(text: str) -> str:
+    """Text from a learner with what UTF-8 cannot hold (surrogates) spelled."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
 def _csv(reports: Sequence[Report]) -> str:

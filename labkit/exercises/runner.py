@@ -1,7 +1,7 @@
 """The child process in which a learner's cells and the tests run.
 
 `processes.py` starts this file as a script; nobody imports it. It needs the
-standard library and IPython only.
+standard library, IPython and psutil only.
 
 The learner's cells run in an IPython shell, as in JupyterLab. A test is
 different: it was compiled before any of the learner's code ran, it is
@@ -18,16 +18,22 @@ from __future__ import annotations
 import json
 import os
 import re
+import signal
 import symtable
 import sys
+import threading
+import time
 from pathlib import Path
 from types import CodeType, TracebackType
 from typing import Any
+
+import psutil
 
 _MESSAGE_CHARACTERS = 500
 
 # Held here, so that replacing it in its module changes nothing.
 _write = os.write
+_sleep = time.sleep
 
 
 def serve() -> None:
@@ -36,15 +42,18 @@ def serve() -> None:
     The parent sends the whole job as one line of JSON, then the number of
     each step with a token. Replies leave by what was standard output; what
     the learner prints goes to standard error, where the parent counts it.
+    The one argument is the parent's process id.
     """
+    parent = int(sys.argv.pop())
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     replies = os.dup(1)
     requests = os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)
     os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+    _keep_from_forks(requests.fileno(), replies)
     steps = json.loads(requests.readline())
     session = _Session(steps)
     _send(replies, b"ready\n")
-    # The number is sent as well: after a fork two processes read requests.
     while request := requests.readline().split():
         number, token = int(request[0]), request[1]
         error = session.run(number)
@@ -52,6 +61,38 @@ def serve() -> None:
         _send(replies, token + reply + b"\n")
     # Threads that the learner started must not keep the process alive.
     os._exit(0)
+
+
+def _end_with(parent: int) -> None:
+    """End this process and its group soon after the parent has ended."""
+    try:
+        process = psutil.Process(parent)
+        while process.is_running():
+            # One that nobody has waited for yet has ended too.
+            if process.status() == psutil.STATUS_ZOMBIE:
+                break
+            _sleep(1)
+    except psutil.Error:
+        pass
+    if sys.platform != "win32" and os.getpgrp() == os.getpid():
+        os.killpg(os.getpid(), signal.SIGKILL)
+    os._exit(1)
+
+
+def _keep_from_forks(*descriptors: int) -> None:
+    """In a process that a learner forks these lead nowhere.
+
+    Else it would take requests that are meant for this process.
+    """
+
+    def cut() -> None:
+        null = os.open(os.devnull, os.O_RDWR)
+        for descriptor in descriptors:
+            os.dup2(null, descriptor, inheritable=False)
+        os.close(null)
+
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=cut)
 
 
 class _Session:
@@ -158,8 +199,12 @@ def _bound_names(source: str) -> set[str]:
 
 
 def _text(error: BaseException) -> str:
+    """The message, without the names of files that a learner has not got."""
     try:
-        return str(error)
+        text = re.sub(r" \(<ipython-input-[^)]*\)$", "", str(error))
+        if isinstance(error, ImportError) and error.path:
+            text = text.replace(f" ({error.path})", "")
+        return text
     except BaseException:
         return "an error whose message cannot be shown"
 

@@ -11,6 +11,7 @@ answer, or between an answer and its test, is there when the test runs.
 from __future__ import annotations
 
 import json
+import stat
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -60,14 +61,21 @@ def read_submission(path: Path) -> list[SubmittedCell]:
 
 def _read_json(path: Path) -> dict[str, Any]:
     try:
-        if path.stat().st_size > _LARGEST_BYTES:
+        found = path.stat()
+        if not stat.S_ISREG(found.st_mode):  # a named pipe never ends
+            raise LabError(
+                f"{path.name} is not a regular file; hand in the .ipynb file."
+            )
+        if found.st_size > _LARGEST_BYTES:
             raise LabError(
                 f"{path.name} is larger than {_LARGEST_BYTES // 10**6} MB; "
                 "clear its outputs and save it again."
             )
         document = json.loads(path.read_text(encoding="utf-8-sig"))
     except FileNotFoundError:
-        raise LabError(f"There is no file {path}; check the name.") from None
+        raise LabError(
+            f"There is no file {path.name}; check the name."
+        ) from None
     except OSError as error:
         raise LabError(
             f"{path.name} cannot be read ({error.strerror}); "
@@ -113,11 +121,31 @@ def require_lesson(
     """LabError unless the notebook has a cell of this lesson's exercises."""
     known = {marks(cell).get("grade_id") for cell in source.cells} - {None}
     if not any(cell.grade_id in known for cell in cells):
+        if _has_lost_ids(source, cells):
+            raise LabError(
+                f"{path.name} is of this lesson, but its cells have lost "
+                "their ids (saved by another program?); copy the answers "
+                "into a fresh copy."
+            )
         lesson = source.metadata["labkit"]["lesson"]
         raise LabError(
             f"{path.name} has no cell of the exercises of lesson {lesson}; "
             "hand in the notebook of this lesson."
         )
+
+
+def _has_lost_ids(
+    source: NotebookNode, cells: Sequence[SubmittedCell]
+) -> bool:
+    """Whether no cell has an id, but some have this lesson's text."""
+    if any(cell.grade_id for cell in cells):
+        return False
+    texts = {
+        cell.source.strip()
+        for cell in student_copy(source).cells
+        if role(cell) in ("given", "test")
+    }
+    return any(cell.source.strip() in texts for cell in cells)
 
 
 def merge(source: NotebookNode, cells: Sequence[SubmittedCell]) -> list[Step]:

@@ -24,7 +24,7 @@ def serve_checkpoint(
     ready". LabError when the model was not fetched or the port is taken.
     """
     checkpoint = checkpoints.find(name or checkpoints.DEFAULT)
-    checkpoints.require(checkpoint, only=())
+    checkpoints.require(checkpoint)
     engine = Engine(lambda: _load(checkpoint.name))
     if until_input_closes:
         threading.Thread(target=_stop_with_input, daemon=True).start()

@@ -7,6 +7,7 @@ answer away. The classes here make those answers JSON and let them arrive.
 
 from __future__ import annotations
 
+import errno
 import ipaddress
 import signal
 import socket
@@ -213,6 +214,10 @@ def _listening_socket(host: str, port: int) -> socket.socket:
         listener.listen()
     except OSError as error:
         listener.close()
+        if error.errno == errno.EADDRNOTAVAIL:
+            raise LabError(
+                f"{host} is not an address of this machine; use 127.0.0.1."
+            ) from None
         raise LabError(
             f"Port {port} on {host} cannot be used ({error.strerror}); "
             "choose another (--port on the command line), or 0 for a free one."

@@ -41,9 +41,10 @@ def chromium_path() -> str:
 
 @pytest.fixture
 def course_copy(tmp_path: Path) -> Path:
-    """Notebooks and data in a folder that may be written to."""
+    """Notebooks, data and exercises where they may be written to."""
     root = tmp_path / "course"
-    for folder in (NOTEBOOKS, NOTEBOOKS.parent / "data"):
+    beside = [NOTEBOOKS.parent / name for name in ("data", "exercises")]
+    for folder in (NOTEBOOKS, *beside):
         if folder.is_dir():
             ignored = shutil.ignore_patterns(".ipynb_checkpoints")
             shutil.copytree(folder, root / folder.name, ignore=ignored)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import csv
 import json
+import os
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from labkit.errors import LabError
 from labkit.exercises import Report, RunLimits, check, grade, grading
 from labkit.exercises.grading import submissions
 from labkit.exercises.judging import judge
+from labkit.exercises.reports import write_reports
 
 LIMITS = RunLimits(cell_s=30, total_s=90, output_bytes=200_000)
 IMPATIENT = RunLimits(cell_s=2, total_s=90, output_bytes=200_000)
@@ -104,6 +107,7 @@ def test_an_error_names_the_learner_s_line(
     assert third.symptom == "NameError: name 'names' is not defined"
     (note,) = report.notes
     assert note.startswith("Cell names: SyntaxError: ")
+    assert "ipython-input" not in note
     assert note.endswith("(line 1 of your cell names).")
 
 
@@ -347,7 +351,7 @@ def test_a_class_is_graded_to_csv_json_and_feedback(
     graded: tuple[Path, list[Report]],
 ) -> None:
     out, reports = graded
-    with (out / "grades.csv").open(encoding="utf-8", newline="") as stream:
+    with (out / "grades.csv").open(encoding="utf-8-sig", newline="") as stream:
         rows = {row["student"]: row for row in csv.DictReader(stream)}
     got = {name: row["points"] for name, row in rows.items()}
     assert got == {
@@ -363,7 +367,7 @@ def test_a_class_is_graded_to_csv_json_and_feedback(
     parts = [rows["ben"][n] for n in ("test_double", "test_refused")]
     assert parts == ["2", "0"]
     assert {row["max_points"] for row in rows.values()} == {"6"}
-    assert "no cell of the exercises of lesson 07" in rows["dot"]["reason"]
+    assert "its cells have lost their ids" in rows["dot"]["reason"]
     assert "does not hold JSON" in rows["eve"]["reason"]
     assert "fay.pdf is not a notebook" in rows["fay"]["reason"]
     assert "no notebook in the folder gus" in rows["gus"]["reason"]
@@ -429,7 +433,7 @@ def test_grading_again_replaces_the_grades(
     course.hand_in(folder / "ann.ipynb", course.solved())
     second = grade(7, folder, out, course.root, limits=LIMITS)
     assert [r.points for r in first + second] == [3, 6]
-    text = (out / "grades.csv").read_text(encoding="utf-8")
+    text = (out / "grades.csv").read_text(encoding="utf-8-sig")
     assert text.splitlines()[1].startswith("ann,6,6,0,2,1,3")
 
 
@@ -487,7 +491,7 @@ def test_one_that_cannot_be_run_does_not_end_the_grading(
 
 def table(out: Path) -> dict[str, str]:
     """Points of each student in the table."""
-    with (out / "grades.csv").open(encoding="utf-8", newline="") as stream:
+    with (out / "grades.csv").open(encoding="utf-8-sig", newline="") as stream:
         return {
             row["student"]: row["points"] for row in csv.DictReader(stream)
         }
@@ -572,3 +576,84 @@ def test_a_place_that_cannot_be_written_is_told_before_anything_runs(
     with pytest.raises(LabError, match="cannot be written to"):
         grade(7, folder, tmp_path / "file", course.root, on_report=seen.append)
     assert seen == []
+
+
+def test_text_that_utf_8_cannot_hold_is_graded(
+    course: Any, tmp_path: Path
+) -> None:
+    answer = 'raise ValueError("\\ud83d")'
+    nb = course.solved(
+        names=answer, double=f"def double(number):\n    {answer}"
+    )
+    course.hand_in(tmp_path / "in" / "ann.ipynb", nb)
+    out = tmp_path / "out"
+    (report,) = grade(7, tmp_path / "in", out, course.root, limits=LIMITS)
+    assert report.results[0].symptom.startswith("ValueError: \\ud83d (line 2")
+    assert report.notes[0].startswith("Cell names: ValueError: \\ud83d (line")
+    assert table(out) == {"ann": "0"}
+    assert "ud83d" in (out / "feedback" / "ann.md").read_text("utf-8")
+
+
+def test_a_name_that_utf_8_cannot_hold_is_written(tmp_path: Path) -> None:
+    report = Report("07", "bj\udcf8rn", (), reason="x\udcf8.ipynb is empty.")
+    write_reports([report], "07", tmp_path)
+    assert table(tmp_path) == {"bj\\udcf8rn": "0"}
+    (row,) = json.loads((tmp_path / "grades.json").read_text("utf-8"))[
+        "reports"
+    ]
+    assert row["reason"] == "x\\udcf8.ipynb is empty."
+
+
+def test_only_this_lesson_s_former_feedback_is_removed(tmp_path: Path) -> None:
+    former = [Report("07", name, ()) for name in ("ann", "ben", "cid/a")]
+    write_reports(former, "07", tmp_path)
+    write_reports([Report("06", "dot", ())], "06", tmp_path)
+    (tmp_path / "feedback" / "mine.md").write_text("kept", encoding="utf-8")
+    write_reports([Report("07", "ann", ())], "07", tmp_path)
+    left = {p.stem for p in (tmp_path / "feedback").rglob("*.md")}
+    assert left == {"ann", "dot", "mine"}
+
+
+def test_what_was_not_read_is_not_graded_for_its_reason_alone(
+    make_toy: Callable[..., Any], tmp_path: Path
+) -> None:
+    toy = make_toy(with_manual=True)
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    (folder / "eve.ipynb").write_text("{", encoding="utf-8")
+    (report,) = grade(7, folder, out, toy.root, limits=LIMITS)
+    assert [(r.status, r.points) for r in report.results] == [
+        ("not graded", 0),
+        ("not graded", 0),
+        ("not graded", 0),
+        ("manual", None),
+    ]
+    assert report.max_points == 6
+    for text in (report.text(), report.markdown()):
+        assert "does not hold JSON" in text
+        assert "test_double" not in text
+
+
+def test_feedback_does_not_tell_the_instructor_s_path(
+    course: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "in" / "ann.ipynb"
+    course.hand_in(path, course.solved())
+    error = PermissionError(13, "Permission denied", str(path))
+    monkeypatch.setattr(grading, "judge", failing_for("ann", error))
+    (report,) = grade(7, path.parent, tmp_path / "out", course.root)
+    assert "Permission denied" in report.reason
+    assert str(tmp_path) not in report.reason
+
+    with pytest.raises(LabError) as missing:
+        check("07", tmp_path / "none.ipynb", course.root)
+    assert str(tmp_path) not in str(missing.value)
+
+
+if sys.platform != "win32":
+
+    def test_a_named_pipe_is_refused(course: Any, tmp_path: Path) -> None:
+        (tmp_path / "in").mkdir()
+        os.mkfifo(tmp_path / "in" / "x.ipynb")
+        (report,) = grade(7, tmp_path / "in", tmp_path / "out", course.root)
+        assert "x.ipynb is not a regular file" in report.reason

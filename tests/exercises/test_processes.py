@@ -203,7 +203,7 @@ def test_asserts_count_where_python_is_told_to_drop_them(
 def test_asserts_of_a_test_count_in_an_optimizing_interpreter() -> None:
     job = [{"name": "check", "kind": "test", "source": "assert False"}]
     done = subprocess.run(
-        [sys.executable, "-O", "-P", runner.__file__],
+        [sys.executable, "-O", "-P", runner.__file__, str(os.getpid())],
         input=json.dumps(job) + "\n0 token\n",
         capture_output=True,
         encoding="utf-8",
@@ -278,6 +278,13 @@ def ended(pid: int) -> bool:
         return True
 
 
+def ends_soon(pid: int) -> bool:
+    deadline = time.monotonic() + 20
+    while not ended(pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return ended(pid)
+
+
 @pytest.mark.parametrize(
     ("how", "then"), CHILDREN.values(), ids=CHILDREN.keys()
 )
@@ -292,11 +299,7 @@ def test_processes_that_a_learner_started_are_ended(
         f"pathlib.Path({str(note)!r}).write_text(str(child.pid)){then}"
     )
     run_steps([own(start), check("pass")], LIMITS)
-    pid = int(note.read_text())
-    deadline = time.monotonic() + 10
-    while not ended(pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert ended(pid)
+    assert ends_soon(int(note.read_text()))
 
 
 def test_an_interrupted_start_leaves_no_process(
@@ -310,3 +313,46 @@ def test_an_interrupted_start_leaves_no_process(
     with pytest.raises(KeyboardInterrupt):
         run_steps([check("pass")], LIMITS)
     assert psutil.Process().children() == before
+
+
+def test_the_process_ends_with_a_parent_that_is_killed(
+    tmp_path: Path,
+) -> None:
+    note = tmp_path / "pid"
+    cell = (
+        "import os, pathlib\n"
+        f"path = pathlib.Path({str(note)!r})\n"
+        "path.with_suffix('.new').write_text(str(os.getpid()))\n"
+        "path.with_suffix('.new').replace(path)\n"
+        "while True: pass"
+    )
+    script = (
+        "from labkit.exercises.processes import RunLimits, Step, run_steps\n"
+        f"run_steps([Step('own', 'own', {cell!r})], RunLimits())"
+    )
+    with subprocess.Popen([sys.executable, "-c", script]) as parent:
+        deadline = time.monotonic() + 60
+        while not note.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        parent.kill()
+    pid = int(note.read_text())
+    try:
+        assert ends_soon(pid)
+    finally:
+        if not ended(pid):
+            psutil.Process(pid).kill()
+
+
+if sys.platform != "win32":
+
+    def test_a_fork_takes_no_request() -> None:
+        # The fork is faster than the process itself to ask for more.
+        steps = [own("import os, time\nif os.fork(): time.sleep(0.2)")]
+        steps += [own("a = 0"), *[own("a += 1")] * 20, check("assert a == 20")]
+        assert ends(steps) == ["ok"] * 23
+
+
+def test_an_import_error_names_no_file_of_this_machine() -> None:
+    steps = [own("from json import nothing")]
+    (outcome,) = run_steps(steps, LIMITS)
+    assert outcome.message == "cannot import name 'nothing' from 'json'"

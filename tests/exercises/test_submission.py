@@ -174,10 +174,22 @@ def test_another_lesson_s_notebook_is_refused(
     course: Any, tmp_path: Path
 ) -> None:
     nb = course.solved()
-    for cell in nb.cells:
+    for number, cell in enumerate(nb.cells):
         cell.metadata.pop("nbgrader", None)
+        cell.source = f"other_{number} = 1"
     path = course.hand_in(tmp_path / "s.ipynb", nb)
     with pytest.raises(
         LabError, match="no cell of the exercises of lesson 07"
     ):
+        require_lesson(course.source, read_submission(path), path)
+
+
+def test_a_notebook_whose_cells_lost_their_ids_is_told_so(
+    course: Any, tmp_path: Path
+) -> None:
+    nb = course.solved()
+    for cell in nb.cells:
+        cell.metadata.pop("nbgrader", None)
+    path = course.hand_in(tmp_path / "s.ipynb", nb)
+    with pytest.raises(LabError, match="its cells have lost their ids"):
         require_lesson(course.source, read_submission(path), path)

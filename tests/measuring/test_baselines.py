@@ -205,7 +205,7 @@ def more(document: dict[str, Any]) -> None:
         (other_schema, "not a labkit.baseline document"),
         (other_lesson, "another lesson"),
         (lesson_inside, "another lesson"),
-        (more, "more: "),
+        (more, "has an unknown field 'more'"),
         (moved, "of another lesson"),
     ],
 )

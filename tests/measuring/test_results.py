@@ -182,6 +182,10 @@ def open_protocol(document: dict[str, Any]) -> None:
     document["protocol"]["seed"] = None
 
 
+def no_cores(document: dict[str, Any]) -> None:
+    document["machine"]["cores"] = 0
+
+
 def open_threads(document: dict[str, Any]) -> None:
     document["protocol"]["threads"] = None
 
@@ -191,7 +195,9 @@ def open_threads(document: dict[str, Any]) -> None:
     [
         (change("schema", "other"), "not a labkit.result document"),
         (change("version", 2), "version 2 of the schema"),
-        (change("more", 1), "more: "),
+        (change("more", 1), "has an unknown field 'more'"),
+        (no_cores, "machine.cores must be 1 or more"),
+        (change("quantities", []), "has no quantity"),
         (change("lesson", "2"), "two digits"),
         (change("lesson", "../02"), "two digits"),
         (change("lesson", "02\n"), "two digits"),
@@ -334,8 +340,10 @@ def test_too_few_results_are_told(
     with pytest.raises(LabError, match="There is no result of lesson 02 yet"):
         results.latest(tmp_path, "02")
     results.save(make_result(), tmp_path)
-    with pytest.raises(LabError, match="1 of the 3 newest"):
+    with pytest.raises(LabError, match=r"1 of the 3 .*twice more\.$"):
         results.latest(tmp_path, "02", 3)
+    with pytest.raises(LabError, match=r"1 of the 2 .*once more\.$"):
+        results.latest(tmp_path, "02", 2)
 
 
 def test_what_is_no_result_is_not_looked_at(
@@ -356,6 +364,48 @@ def test_a_broken_latest_result_is_not_passed_over(
     path.write_text("{}", encoding="utf-8")
     with pytest.raises(LabError, match=path.parent.name):
         results.latest(tmp_path, "02")
+
+
+def make_folder(path: Path) -> None:
+    path.mkdir()
+
+
+def make_broken_link(path: Path) -> None:
+    path.symlink_to(path.with_name("nothing"))
+
+
+@pytest.mark.parametrize("make", [make_folder, make_broken_link])
+def test_whatever_stands_in_a_results_place_is_not_passed_over(
+    make_result: MakeResult, tmp_path: Path, make: Callable[[Path], None]
+) -> None:
+    results.save(make_result(1), tmp_path)
+    path = results.save(make_result(2), tmp_path)
+    path.unlink()
+    make(path)
+    with pytest.raises(LabError, match=rf"{path.parent.name}.*was not read"):
+        results.latest(tmp_path, "02")
+
+
+def test_a_result_in_the_folder_of_another_lesson_is_refused(
+    make_result: MakeResult, tmp_path: Path
+) -> None:
+    path = results.save(make_result(1, lesson="03"), tmp_path)
+    (tmp_path / "03").rename(tmp_path / "02")
+    with pytest.raises(LabError, match=r"of lesson 03") as caught:
+        results.latest(tmp_path, "02")
+    assert path.parent.name in str(caught.value)
+
+
+@pytest.mark.parametrize("place", ["results", "results/02"])
+def test_a_results_folder_that_is_a_file_is_told(
+    tmp_path: Path, place: str
+) -> None:
+    path = tmp_path / place
+    path.parent.mkdir(exist_ok=True)
+    path.write_text("", encoding="utf-8")
+    with pytest.raises(LabError, match=r"is a file, where") as caught:
+        results.latest(tmp_path / "results", "02")
+    assert str(path) in str(caught.value)
 
 
 def test_moments_are_written_in_utc() -> None:

@@ -79,7 +79,8 @@ def run_lesson(
     """Runs a lesson at the first call, in a copy that it may write to."""
     runs = pytestconfig.stash[RUNS]
     tree = tmp_path_factory.mktemp("tree")
-    for folder in (NOTEBOOKS, NOTEBOOKS.parent / "data"):
+    beside = [NOTEBOOKS.parent / name for name in ("data", "exercises")]
+    for folder in (NOTEBOOKS, *beside):
         if folder.is_dir():
             ignored = shutil.ignore_patterns(".ipynb_checkpoints")
             shutil.copytree(folder, tree / folder.name, ignore=ignored)

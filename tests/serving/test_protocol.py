@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from labkit.serving.protocol import (
+    MAX_INTEGER_DIGITS,
     GenerateRequest,
     Limits,
     Refusal,
@@ -186,3 +187,18 @@ def test_the_smaller_limit_wins() -> None:
     limits = Limits(max_body_bytes=5, context=9, vocabulary=7)
     assert limits.within(context=8, vocabulary=6) == Limits(5, 8, 6)
     assert limits.within(context=10, vocabulary=8) == limits
+
+
+def test_the_whole_context_as_output_is_refused_before_encoding() -> None:
+    def fail(text: str) -> list[int]:
+        raise AssertionError("the prompt was encoded")
+
+    body = {"prompt": "a", "max_new_tokens": 8}
+    with pytest.raises(Refusal, match="max_new_tokens is 8"):
+        parse_generate(body, fail, Limits(context=8))
+
+
+def test_a_number_of_exactly_the_most_digits_is_read() -> None:
+    digits = "7" * MAX_INTEGER_DIGITS
+    raw = f'{{"max_new_tokens": {digits}}}'.encode()
+    assert parse_json(raw) == {"max_new_tokens": int(digits)}
