@@ -56,7 +56,7 @@ def python(code: str, patience_s: float = 60.0) -> ServerProcess:
             60.0,
             "The weights are gone",
         ),
-        (LISTENS.format(load="time.sleep(600)"), 5.0, "after 5 s: close"),
+        (LISTENS.format(load="time.sleep(600)"), 1.0, "after 1 s: close"),
         ("import sys; sys.stdin.read()", 0.5, "was not ready"),
         ("print('nothing to say')", 60.0, "ended before"),
         (f"print('at', {ADDRESS!r})", 60.0, "ended before"),
