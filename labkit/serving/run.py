@@ -37,10 +37,13 @@ def serve_checkpoint(
     except LabError as error:
         print(error, file=sys.stderr)
         status = 1
-    if not engine.close():
+    # After an error nobody waits for a model that is still loading.
+    ended = engine.close(timeout_s=0.0) if status else engine.close()
+    if not ended:
         # A generation that outlasts the server cannot be interrupted, and
         # PyTorch aborts a process that ends under one.
         sys.stdout.flush()
+        sys.stderr.flush()
         os._exit(status)
     sys.exit(status)
 
