@@ -20,7 +20,7 @@ from labkit.timing import Trials, measure
 
 PROMPT = "Gravity is"
 NEW_TOKENS = 8
-REPEATS, WARMUPS = 7, 2
+REPEATS, WARMUPS = 7, 4
 
 
 @contextmanager
