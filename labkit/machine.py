@@ -102,8 +102,8 @@ def wait_briefly(environment: MutableMapping[str, str]) -> None:
     other keeps its core busy for milliseconds, which starves that other as
     soon as another program wants a core. On two AMD EPYC cores, beside
     programs that kept one of them busy, an answer of 16 tokens took 1.2 to
-    1.8 s with this and 3 to 6 s without; on the idle machine 0.98 s and
-    0.93 s (medians of 7).
+    1.8 s with this and 3 to 6 s without, in separate sessions whose load was
+    not the same; on the idle machine 0.98 s and 0.93 s (medians of 7).
     """
     environment.setdefault("GOMP_SPINCOUNT", "1000")
 
