@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from labkit import machine
-from labkit.generation import TextModel
+from labkit.text_model import TextModel
 from labkit.timing import Trials, measure
 
 PROMPT = "Gravity is"

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from labkit import bootstrap, store
+from labkit import bootstrap, documents, store
 from labkit.errors import LabError
 from labkit.store import Manifest, Pin
 
@@ -399,6 +399,29 @@ def load_tokenizer(name: str = DEFAULT, root: Path | None = None) -> Tokenizer:
     return tokenizer
 
 
+def model_folder(name: str = DEFAULT, root: Path | None = None) -> Path:
+    """The folder of a fetched checkpoint; its files were checked just now."""
+    return require(find(name), root, MODEL_FILES)
+
+
+def end_ids(name: str = DEFAULT, root: Path | None = None) -> frozenset[int]:
+    """The ids that end an answer.
+
+    All that the generation config names and the end token of the tokenizer:
+    a model may have several, and stopping at one alone runs on past others.
+    """
+    files = ["generation_config.json", "tokenizer_config.json"]
+    folder = require(find(name), root, [*files, "tokenizer.json"])
+    config, tokenizer = (documents.read(folder / file) for file in files)
+    named = config.get("eos_token_id", [])
+    found = set(named if isinstance(named, list) else [named])
+    token = tokenizer.get("eos_token")
+    text = token.get("content") if isinstance(token, dict) else token
+    if text is not None:
+        found.add(load_tokenizer(name, root).token_to_id(text))
+    return frozenset(found - {None})
+
+
 def load_model(
     name: str = DEFAULT, root: Path | None = None, attention: str = "sdpa"
 ) -> Any:
@@ -408,7 +431,7 @@ def load_model(
     memory when they are first used. `attention` is the name of one of the
     library's attention kernels ("sdpa" or "eager").
     """
-    folder = require(find(name), root, MODEL_FILES)
+    folder = model_folder(name, root)
     os.environ.setdefault("HF_HUB_DISABLE_TELEMETRY", "1")
     import torch
     from transformers import AutoModelForCausalLM

@@ -1,118 +1,304 @@
-"""Token ids in, token ids out, with the time it took."""
+"""Token ids in, token ids out: prefill, decode, and when each token came.
+
+torch is loaded when something is generated, not with this module.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from itertools import islice, pairwise
+from typing import TYPE_CHECKING, Protocol
 
-from labkit import checkpoints
 from labkit.errors import LabError
+from labkit.kv_cache import PreallocatedCache
 
 if TYPE_CHECKING:
-    from pathlib import Path
+    import torch
+    from torch import Tensor
 
-    from tokenizers import Tokenizer
+    from labkit.kv_cache import KVCache
+    from labkit.llama_config import Config
 
 Clock = Callable[[], int]
+"""Nanoseconds of one clock that only goes forward."""
+
+
+class Model(Protocol):
+    """A model that fills a cache: `Llama`, or `library.LibraryModel`."""
+
+    @property
+    def config(self) -> Config:
+        """The sizes of the model."""
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The format that it computes in, and that its cache holds."""
+
+    def __call__(
+        self, ids: Tensor, cache: KVCache, *, last_only: bool = False
+    ) -> Tensor:
+        """Logits after each of [batch, new] ids, or after the last."""
 
 
 @dataclass(frozen=True)
 class Generation:
-    """What one call produced.
+    """What one call produced, and when; times are of one clock, in ns.
 
-    `ids` are the new tokens alone; `seconds` covers the generation call and
-    nothing else: the prompt's ids were made before.
+    `token_ns` says when each token was known; it is None where they came
+    all at once.
     """
 
     ids: tuple[int, ...]
     prompt_tokens: int
-    seconds: float
+    start_ns: int
+    end_ns: int
+    token_ns: tuple[int, ...] | None = None
+
+    @property
+    def seconds(self) -> float:
+        """The whole call and nothing else: prefill and every decode step."""
+        return (self.end_ns - self.start_ns) / 1e9
 
     @property
     def tokens_per_second(self) -> float:
         """New tokens over the whole time of the call, prefill included."""
         return len(self.ids) / self.seconds
 
+    @property
+    def ttft_s(self) -> float | None:
+        """Seconds to the first token: the prefill."""
+        if not self.token_ns:
+            return None
+        return (self.token_ns[0] - self.start_ns) / 1e9
 
-def generate(
-    model: Any,
-    prompt_ids: Sequence[int],
-    max_new_tokens: int,
-    clock: Clock = time.perf_counter_ns,
-) -> Generation:
-    """Continue `prompt_ids` greedily by exactly `max_new_tokens` tokens.
-
-    The end token is never chosen, so that every run does the same work.
-    Raises LabError when nothing is asked, or more than the context holds.
-    """
-    import torch
-
-    context = model.config.max_position_embeddings
-    if not prompt_ids or max_new_tokens < 1:
-        raise LabError("Give at least one prompt token and ask for one more.")
-    if len(prompt_ids) + max_new_tokens > context:
-        raise LabError(
-            f"{len(prompt_ids)} prompt tokens and {max_new_tokens} new ones "
-            f"do not fit a context of {context}: ask for fewer."
+    @property
+    def itl_s(self) -> tuple[float, ...]:
+        """Seconds between neighbouring tokens: n - 1 gaps."""
+        stamps = self.token_ns or ()
+        return tuple(
+            (later - sooner) / 1e9 for sooner, later in pairwise(stamps)
         )
-    prompt = torch.tensor([list(prompt_ids)])
-    mask = torch.ones_like(prompt)
-    with torch.inference_mode():
-        start = clock()
-        output = model.generate(
-            prompt,
-            attention_mask=mask,
-            do_sample=False,
-            use_cache=True,
-            min_new_tokens=max_new_tokens,
-            max_new_tokens=max_new_tokens,
-        )
-        seconds = (clock() - start) / 1e9
-    new = tuple(output[0, len(prompt_ids) :].tolist())
-    return Generation(new, len(prompt_ids), seconds)
+
+    @property
+    def tpot_s(self) -> float | None:
+        """(last - first token) / (n - 1) in seconds; None for one token."""
+        gaps = self.itl_s
+        return sum(gaps) / len(gaps) if gaps else None
 
 
 @dataclass(frozen=True)
-class TextModel:
-    """A model with its tokenizer: what a server puts behind its door."""
+class Token:
+    """One new token id, and when it was known (ns)."""
 
-    name: str
-    tokenizer: Tokenizer
-    model: Any
+    id: int
+    time_ns: int
 
-    @classmethod
-    def load(
-        cls, name: str = checkpoints.DEFAULT, root: Path | None = None
-    ) -> TextModel:
-        """Load a fetched checkpoint; LabError when it is not ready."""
-        return cls(
-            name,
-            checkpoints.load_tokenizer(name, root),
-            checkpoints.load_model(name, root),
+
+@dataclass(frozen=True)
+class Sampling:
+    """How to draw a token; the same seed draws the same again.
+
+    Logits are divided by `temperature`; then only the `top_k` best stay (0:
+    all), and of those the fewest whose probabilities reach `top_p`. Raises
+    LabError for values outside of their range.
+    """
+
+    temperature: float = 1.0
+    top_k: int = 0
+    top_p: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if not 0 < self.temperature < float("inf"):
+            raise LabError(
+                "Give a temperature above 0; for greedy decoding leave "
+                "sampling out."
+            )
+        if self.top_k < 0 or not 0 < self.top_p <= 1:
+            raise LabError(
+                "Give a top_k of 0 or more, and a top_p above 0 and at most 1."
+            )
+
+
+def prefill(
+    model: Model,
+    prompt_ids: Sequence[int],
+    cache: KVCache,
+    chunk: int | None = None,
+) -> Tensor:
+    """Run the prompt through the model; logits of the next token.
+
+    Keys and values go into `cache`, after what it holds. `chunk` is the
+    most tokens at once (default: all). Result: [vocabulary]. LabError for
+    an empty prompt.
+    """
+    import torch
+
+    if not prompt_ids or (chunk is not None and chunk < 1):
+        raise LabError("Give at least one prompt token, in chunks of one up.")
+    size = chunk or len(prompt_ids)
+    with torch.inference_mode():
+        for start in range(0, len(prompt_ids), size):
+            part = torch.tensor([list(prompt_ids[start : start + size])])
+            logits = model(part, cache, last_only=True)
+    return logits[0, -1]
+
+
+def decode(model: Model, token_id: int, cache: KVCache) -> Tensor:
+    """One step: the token goes in, logits [vocabulary] of the next come out.
+
+    The token's keys and values go into `cache`.
+    """
+    return prefill(model, [token_id], cache)
+
+
+def greedy(logits: Tensor, never: Collection[int] = ()) -> int:
+    """The id with the largest logit, the first one of equals.
+
+    Ids in `never` are not chosen.
+    """
+    return int(_without(logits, never).argmax())
+
+
+def draw(
+    logits: Tensor,
+    sampling: Sampling,
+    generator: torch.Generator,
+    never: Collection[int] = (),
+) -> int:
+    """A random id by its probability, as `sampling` shapes it."""
+    import torch
+
+    scaled = _without(logits, never).double() / sampling.temperature
+    order = scaled.argsort(descending=True, stable=True)
+    if sampling.top_k:
+        order = order[: sampling.top_k]
+    chances = scaled[order].softmax(dim=0)
+    # An id stays while those before it do not reach top_p: at least one.
+    before = chances.cumsum(dim=0) - chances
+    kept = chances.masked_fill(before >= sampling.top_p, 0)
+    return int(order[torch.multinomial(kept, 1, generator=generator)])
+
+
+def _without(logits: Tensor, never: Collection[int]) -> Tensor:
+    if not never:
+        return logits
+    logits = logits.clone()
+    logits[list(never)] = float("-inf")
+    return logits
+
+
+def _chooser(
+    sampling: Sampling | None, never: Collection[int]
+) -> Callable[[Tensor], int]:
+    import torch
+
+    if sampling is None:
+        return lambda logits: greedy(logits, never)
+    generator = torch.Generator().manual_seed(sampling.seed)
+    return lambda logits: draw(logits, sampling, generator, never)
+
+
+def stream(  # noqa: PLR0913 - each is one choice, given by name
+    model: Model,
+    prompt_ids: Sequence[int],
+    max_new_tokens: int,
+    *,
+    cache: KVCache | None = None,
+    sampling: Sampling | None = None,
+    stop: Collection[int] = (),
+    never: Collection[int] = (),
+    clock: Clock = time.perf_counter_ns,
+) -> Iterator[Token]:
+    """Continue a prompt, and give each token as soon as it is known.
+
+    Greedy, unless `sampling` says how to draw. An id in `stop` ends it and
+    is its last token; one in `never` is not chosen. For exactly
+    `max_new_tokens` tokens give the end ids as `never` (that is how the
+    library's `min_new_tokens` does it). `prompt_ids` come after what
+    `cache` holds; without one, an empty cache of the right size is made.
+    LabError, before anything is computed, when nothing is asked or it does
+    not fit the context.
+    """
+    held = 0 if cache is None else cache.length
+    _require_room(model.config.context, held, prompt_ids, max_new_tokens)
+    total = held + len(prompt_ids) + max_new_tokens
+    if cache is None:
+        cache = PreallocatedCache(model.config, total, dtype=model.dtype)
+    steps = _steps(model, prompt_ids, cache, _chooser(sampling, never))
+    return _until(steps, max_new_tokens, stop, clock)
+
+
+def _steps(
+    model: Model,
+    prompt_ids: Sequence[int],
+    cache: KVCache,
+    choose: Callable[[Tensor], int],
+) -> Iterator[int]:
+    """Token ids without end; each is computed when it is asked for."""
+    logits = prefill(model, prompt_ids, cache)
+    while True:
+        token = choose(logits)
+        yield token
+        logits = decode(model, token, cache)
+
+
+def _until(
+    steps: Iterator[int], count: int, stop: Collection[int], clock: Clock
+) -> Iterator[Token]:
+    for token in islice(steps, count):
+        yield Token(token, clock())
+        if token in stop:
+            return
+
+
+def generate(  # noqa: PLR0913 - the arguments of `stream`
+    model: Model,
+    prompt_ids: Sequence[int],
+    max_new_tokens: int,
+    *,
+    cache: KVCache | None = None,
+    sampling: Sampling | None = None,
+    stop: Collection[int] = (),
+    never: Collection[int] = (),
+    clock: Clock = time.perf_counter_ns,
+) -> Generation:
+    """All tokens of `stream`, with the time of each.
+
+    The clock starts before the cache is made.
+    """
+    start = clock()
+    tokens = list(
+        stream(
+            model,
+            prompt_ids,
+            max_new_tokens,
+            cache=cache,
+            sampling=sampling,
+            stop=stop,
+            never=never,
+            clock=clock,
         )
+    )
+    return Generation(
+        ids=tuple(token.id for token in tokens),
+        prompt_tokens=len(prompt_ids),
+        start_ns=start,
+        end_ns=clock(),
+        token_ns=tuple(token.time_ns for token in tokens),
+    )
 
-    @property
-    def context(self) -> int:
-        """Most tokens that prompt and answer may have together."""
-        return int(self.model.config.max_position_embeddings)
 
-    @property
-    def vocabulary(self) -> int:
-        """How many token ids there are."""
-        return int(self.model.config.vocab_size)
-
-    def encode(self, text: str) -> list[int]:
-        """Token ids of a text; nothing is added in front or behind."""
-        return list(self.tokenizer.encode(text).ids)
-
-    def decode(self, ids: Sequence[int]) -> str:
-        """The text of token ids; half a character becomes U+FFFD."""
-        return str(self.tokenizer.decode(list(ids)))
-
-    def generate(
-        self, prompt_ids: Sequence[int], max_new_tokens: int
-    ) -> Generation:
-        """Continue the ids greedily by exactly that many tokens."""
-        return generate(self.model, prompt_ids, max_new_tokens)
+def _require_room(
+    context: int, held: int, prompt_ids: Sequence[int], new: int
+) -> None:
+    if not prompt_ids or new < 1:
+        raise LabError("Give at least one prompt token and ask for one more.")
+    if held + len(prompt_ids) + new > context:
+        before = f"{held} cached tokens, " if held else ""
+        raise LabError(
+            f"{before}{len(prompt_ids)} prompt tokens and {new} new ones do "
+            f"not fit a context of {context}: ask for fewer."
+        )

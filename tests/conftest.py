@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from labkit import checkpoints, store
-from labkit.generation import TextModel
+from labkit.text_model import TextModel
 
 
 @pytest.fixture(scope="session", autouse=True)

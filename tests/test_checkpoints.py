@@ -490,7 +490,7 @@ def refuse(*_, **__):
     raise AssertionError("the network was touched")
 socket.socket.connect = refuse
 socket.getaddrinfo = refuse
-from labkit.generation import TextModel
+from labkit.text_model import TextModel
 model = TextModel.load()
 ids = model.encode("Gravity is")
 print(json.dumps([ids, sum(p.numel() for p in model.model.parameters())]))

@@ -9,7 +9,7 @@ from typing import Any
 import nbformat
 import pytest
 
-from labkit.generation import TextModel
+from labkit.text_model import TextModel
 from labkit.serving.app import create_app
 from labkit.serving.engine import Engine
 

@@ -9,10 +9,10 @@ import threading
 
 from labkit import checkpoints, machine
 from labkit.errors import LabError
-from labkit.generation import TextModel
 from labkit.serving import server
 from labkit.serving.app import create_app
 from labkit.serving.engine import Engine
+from labkit.text_model import TextModel
 
 
 def serve_checkpoint(

@@ -1,4 +1,4 @@
-"""Greedy generation of a fixed count, on a tiny model and the real one."""
+"""The library's generation of a fixed count, tiny and real."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 import torch
 
 from labkit.errors import LabError
-from labkit.generation import TextModel, generate
+from labkit.library import generate
+from labkit.text_model import TextModel
 
 GRAVITY = [22007, 6463, 314]
 PUBLISHED_SHAPE = 16

@@ -1,0 +1,123 @@
+"""The transformers library's model behind the course's interface.
+
+This is the only place that touches the library's cache classes. Both parts
+load torch and transformers when they are used, not with this module.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from labkit.errors import LabError
+from labkit.generation import Clock, Generation
+from labkit.llama_config import Config
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+    from transformers.cache_utils import Cache
+
+    from labkit.kv_cache import KVCache
+
+
+def generate(
+    model: Any,
+    prompt_ids: Sequence[int],
+    max_new_tokens: int,
+    clock: Clock = time.perf_counter_ns,
+) -> Generation:
+    """The library's own `generate`: greedy, exactly that many tokens.
+
+    The end token is never chosen, so that every run does the same work. The
+    tokens come all at once, so none has a time of its own. Raises LabError
+    when nothing is asked, or more than the context holds.
+    """
+    import torch
+
+    context = model.config.max_position_embeddings
+    if not prompt_ids or max_new_tokens < 1:
+        raise LabError("Give at least one prompt token and ask for one more.")
+    if len(prompt_ids) + max_new_tokens > context:
+        raise LabError(
+            f"{len(prompt_ids)} prompt tokens and {max_new_tokens} new ones "
+            f"do not fit a context of {context}: ask for fewer."
+        )
+    prompt = torch.tensor([list(prompt_ids)])
+    mask = torch.ones_like(prompt)
+    with torch.inference_mode():
+        start = clock()
+        output = model.generate(
+            prompt,
+            attention_mask=mask,
+            do_sample=False,
+            use_cache=True,
+            min_new_tokens=max_new_tokens,
+            max_new_tokens=max_new_tokens,
+        )
+        end = clock()
+    new = tuple(output[0, len(prompt_ids) :].tolist())
+    return Generation(new, len(prompt_ids), start, end)
+
+
+class LibraryModel:
+    """A transformers Llama that fills the course's caches.
+
+    Works wherever `labkit.llama.Llama` does: `prefill`, `decode`, `stream`.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model = model
+        self.config = Config.from_dict(
+            json.loads(model.config.to_json_string())
+        )
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The format that it computes in."""
+        dtype: torch.dtype = self.model.dtype
+        return dtype
+
+    def __call__(
+        self, ids: Tensor, cache: KVCache, *, last_only: bool = False
+    ) -> Tensor:
+        """Logits after each of [batch, new] ids, or after the last.
+
+        LabError when they do not fit the context after what `cache` holds.
+        """
+        end = cache.length + ids.shape[1]
+        if end > self.config.context:
+            raise LabError(
+                f"{end} tokens do not fit a context of {self.config.context}: "
+                "use a shorter text."
+            )
+        output = self.model(
+            ids,
+            cache=_bridge(cache, self.config.layers),
+            use_cache=True,
+            logits_to_keep=1 if last_only else 0,
+        )
+        logits: Tensor = output.logits
+        return logits
+
+
+def _bridge(cache: KVCache, layers: int) -> Cache:
+    """A library cache whose layers pass everything on to one of ours."""
+    from transformers.cache_utils import Cache, DynamicLayer
+
+    class Layer(DynamicLayer):
+        def __init__(self, index: int) -> None:
+            super().__init__()
+            self.index = index
+
+        def update(
+            self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
+        ) -> tuple[Tensor, Tensor]:
+            return cache.append(self.index, key_states, value_states)
+
+        def get_seq_length(self) -> int:
+            return cache.length
+
+    return Cache(layers=[Layer(index) for index in range(layers)])
