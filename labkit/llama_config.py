@@ -162,13 +162,16 @@ def _rope(document: Mapping[str, Any]) -> dict[str, Any]:
     rope: dict[str, Any] = {}
     if "rope_theta" in document:
         rope["rope_theta"] = document["rope_theta"]
-    for key in ("rope_scaling", "rope_parameters"):
-        rope |= document.get(key) or {}
+    for key in ("rope_parameters", "rope_scaling"):
+        part = dict(document.get(key) or {})
+        if "type" in part:
+            part.setdefault("rope_type", part.pop("type"))
+        rope |= part
     return rope
 
 
 def _scaling(rope: Mapping[str, Any]) -> RopeScaling | None:
-    kind = rope.get("rope_type", rope.get("type", "default"))
+    kind = rope.get("rope_type", "default")
     if kind == "default":
         return None
     if kind != "llama3":
