@@ -4,6 +4,9 @@
 PYTHON ?= python3
 VENV_PYTHON := .venv/bin/python
 
+# Two, as the course takes two cores; each needs up to 3 GiB of memory.
+WORKERS := 2
+
 # Packages are compiled when first imported; let Python keep the result.
 unexport PYTHONDONTWRITEBYTECODE
 
@@ -18,13 +21,14 @@ test:
 	$(VENV_PYTHON) -m ruff check
 	$(VENV_PYTHON) -m ruff format --check
 	$(VENV_PYTHON) -m mypy
-	$(VENV_PYTHON) -m pytest
+	$(VENV_PYTHON) -m pytest --numprocesses $(WORKERS)
 
 # Measurements that prove a claim on this machine; none is a test.
 bench:
-	@$(PYTHON) -m labkit.bootstrap
+	@$(PYTHON) -m labkit.bootstrap --group peers
 	@$(VENV_PYTHON) -m labkit fetch
 	$(VENV_PYTHON) bench/noise.py
+	$(VENV_PYTHON) bench/decode.py
 
 # Execute a lesson in place, for committing: make rerun LESSON=01
 rerun:

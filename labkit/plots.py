@@ -9,13 +9,19 @@ import base64
 import io
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import (
+    FuncFormatter,
+    Locator,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+)
 
 from labkit import stats
 from labkit.comparison import Comparison, Row
@@ -175,11 +181,7 @@ def comparison(made: Comparison) -> Axes:
         _draw_row(axes, height, row, styles)
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
     axes.set_xscale("log")
-    for axis in (
-        axes.xaxis.set_major_formatter,
-        axes.xaxis.set_minor_formatter,
-    ):
-        axis(FuncFormatter(lambda value, _: f"{value:g}"))
+    _label_logarithmic(axes)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     handles, labels = axes.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
@@ -187,6 +189,26 @@ def comparison(made: Comparison) -> Axes:
         unique.values(), unique.keys(), loc="upper left", bbox_to_anchor=(1, 1)
     )
     return axes
+
+
+def _label_logarithmic(axes: Axes) -> None:
+    """Labels that have room beside each other on a logarithmic x axis.
+
+    They stand at 1, 2 and 5 of each decade, over more than two decades at 1
+    alone, and within less than a factor of five, where that would leave one
+    or none, at even steps.
+    """
+    low, high = axes.get_xlim()
+    locator: Locator
+    if high < 5 * low:
+        locator = MaxNLocator(nbins=5, steps=(1, 2, 5, 10))
+    elif high < 100 * low:
+        locator = LogLocator(subs=(1, 2, 5))
+    else:
+        locator = LogLocator(subs=(1,), numticks=6)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
+    axes.xaxis.set_minor_formatter(NullFormatter())
 
 
 def _can_be_drawn(row: Row) -> bool:
@@ -240,3 +262,258 @@ def in_order(
     if len(series) > 1:
         axes.legend()
     return axes
+
+
+def measured_and_computed(  # noqa: PLR0913 - three texts and a scale
+    measured: Mapping[str, Mapping[int, Sequence[float]]],
+    computed: Mapping[str, Mapping[int, float]],
+    title: str,
+    xlabel: str,
+    ylabel: str,
+    *,
+    scale: Literal["linear", "log"] = "linear",
+) -> Axes:
+    """Every observation as a point, and what formulas give as lines.
+
+    `measured` has observations by series and length, `computed` one number;
+    a line that is named like a series has its colour and no legend entry.
+    On logarithmic axes, where a power is a straight line, all must be above
+    0, and lengths are marked at powers of two.
+    """
+    axes = new_axes(title, xlabel, ylabel)
+    for index, (name, series) in enumerate(measured.items()):
+        pairs = [(n, value) for n, seen in series.items() for value in seen]
+        style: dict[str, Any] = {"marker": MARKERS[index], "linestyle": "none"}
+        style |= {"color": COLOURS[index], "alpha": 0.6}
+        _draw_pairs(axes, pairs, label=name, **style)
+    dashes = ("--", "-.", ":", "-")
+    for index, (name, line) in enumerate(computed.items()):
+        style = {"linestyle": dashes[index % len(dashes)], "zorder": 1}
+        own = name not in measured
+        place = len(measured) + index if own else [*measured].index(name)
+        style["color"] = COLOURS[place % len(COLOURS)]
+        style["label"] = name if own else "_nolegend_"
+        _draw_pairs(axes, [*line.items()], **style)
+    if scale == "log":
+        axes.set_yscale("log")
+        axes.set_xscale("log", base=2)
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
+    else:
+        axes.set_ylim(bottom=0)
+    axes.legend()
+    return axes
+
+
+def _draw_pairs(
+    axes: Axes, pairs: Sequence[tuple[float, float]], **style: Any
+) -> None:
+    axes.plot([x for x, _ in pairs], [y for _, y in pairs], **style)
+
+
+def ranked(
+    groups: Mapping[str, Mapping[str, float]], title: str, xlabel: str
+) -> Axes:
+    """One value a name, from small to large, on a logarithmic axis.
+
+    Names may be in several groups, each with its own colour and marker; all
+    values must be above 0.
+    """
+    axes = new_axes(title, xlabel, "")
+    order = sorted(
+        (value, name, index)
+        for index, group in enumerate(groups.values())
+        for name, value in group.items()
+    )
+    figure_of(axes).set_size_inches(7, 1.4 + 0.25 * len(order))
+    axes.set_xscale("log")
+    for index, label in enumerate(groups):
+        own = [(v, y) for y, (v, _, i) in enumerate(order) if i == index]
+        style = {"marker": MARKERS[index], "color": COLOURS[index]}
+        _draw_pairs(axes, own, linestyle="none", label=label, **style)
+    axes.set_yticks(range(len(order)), [name for _, name, _ in order])
+    _label_logarithmic(axes)
+    axes.legend()
+    return axes
+
+
+def strips(
+    observations: Mapping[str, Sequence[float]],
+    marks: Mapping[str, Mapping[str, float]],
+    title: str,
+    xlabel: str,
+) -> Axes:
+    """Every observation of each condition in a row, with single marks.
+
+    `marks` has, under the name that the legend gives, one value for each of
+    some conditions: what was computed, or a run that is not like the others.
+    """
+    axes = new_axes(title, xlabel, "")
+    figure_of(axes).set_size_inches(7, 1.4 + 0.4 * len(observations))
+    rows = {name: row for row, name in enumerate(observations)}
+    seen = [(x, rows[n]) for n, values in observations.items() for x in values]
+    style: dict[str, Any] = {"linestyle": "none", "color": COLOURS[0]}
+    _draw_pairs(axes, seen, marker="o", alpha=0.6, label="each run", **style)
+    for index, (label, values) in enumerate(marks.items(), start=1):
+        own = [(x, rows[name]) for name, x in values.items()]
+        style |= {"color": COLOURS[index], "marker": MARKERS[index]}
+        style |= {"fillstyle": "none", "markersize": 9}
+        _draw_pairs(axes, own, label=label, **style)
+    axes.set_yticks(list(rows.values()), list(rows))
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.legend()
+    return axes
+
+
+Series = Mapping[str, Mapping[int, Sequence[float]]]
+"""By name and length: every observation."""
+
+
+def lines(
+    panels: Mapping[str, Series],
+    title: str,
+    xlabel: str,
+    *,
+    logarithmic: bool = False,
+) -> Axes:
+    """Every observation of several series, and lines through the medians.
+
+    One panel beside another for each label of a y axis; returns the axes of
+    the first. On a `logarithmic` y axis values must be above 0.
+    """
+    figure, grid = _in_a_row(len(panels), (7, 3.6))
+    for axes, (ylabel, series) in zip(grid, panels.items(), strict=True):
+        axes.set(xlabel=xlabel, ylabel=ylabel)
+        for index, (name, seen) in enumerate(series.items()):
+            _draw_line(axes, name, seen, COLOURS[index], MARKERS[index])
+        lengths = sorted({n for seen in series.values() for n in seen})
+        if len(lengths) <= 6:
+            axes.set_xticks(lengths)
+        if logarithmic:
+            _logarithmic_heights(axes)
+        else:
+            axes.set_ylim(bottom=0)
+        axes.legend()
+    if len(grid) == 1:
+        grid[0].set_title(title)
+    else:
+        figure.suptitle(title)
+    return grid[0]
+
+
+def _in_a_row(
+    count: int, size: tuple[float, float], *, share_y: bool = False
+) -> tuple[Figure, list[Axes]]:
+    """A figure in the course's style with axes from left to right."""
+    with plt.style.context(STYLE):
+        figure, grid = plt.subplots(
+            1,
+            count,
+            figsize=size,
+            layout="constrained",
+            squeeze=False,
+            sharey=share_y,
+        )
+    return figure, list(grid[0])
+
+
+def _draw_line(
+    axes: Axes,
+    name: str,
+    seen: Mapping[int, Sequence[float]],
+    color: str,
+    marker: str,
+) -> None:
+    pairs = [(n, value) for n, values in seen.items() for value in values]
+    medians = [(n, stats.median(values)) for n, values in seen.items()]
+    _draw_pairs(axes, medians, color=color, linewidth=1, zorder=1)
+    points: dict[str, Any] = {"marker": marker, "linestyle": "none"}
+    _draw_pairs(axes, pairs, color=color, alpha=0.7, label=name, **points)
+
+
+def _logarithmic_heights(axes: Axes) -> None:
+    """A logarithmic y axis; over less than two decades with plain numbers."""
+    axes.set_yscale("log")
+    low, high = axes.get_ylim()
+    if high < 100 * low:
+        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
+        axes.yaxis.set_minor_formatter(NullFormatter())
+
+
+def attention(
+    weights: Mapping[str, Sequence[Sequence[float]]],
+    tokens: Sequence[str],
+    title: str,
+) -> Axes:
+    """One heat map a head, of how much each token looks at which.
+
+    `weights` has a square matrix by the head's name: rows are queries and
+    columns keys. What lies above the diagonal is left blank.
+    """
+    import numpy as np
+    import seaborn as sns
+
+    count = len(weights)
+    size = (0.9 + 2.7 * count, 3.7)
+    figure, grid = _in_a_row(count, size, share_y=True)
+    future = np.triu(np.ones((len(tokens), len(tokens)), dtype=bool), k=1)
+    for axes, (name, matrix) in zip(grid, weights.items(), strict=True):
+        sns.heatmap(
+            np.asarray(matrix),
+            mask=future,
+            ax=axes,
+            cmap="viridis_r",
+            vmin=0,
+            vmax=1,
+            square=True,
+            cbar=axes is grid[-1],
+            cbar_kws={"label": "share of attention", "shrink": 0.7},
+            xticklabels=list(tokens),
+            yticklabels=list(tokens),
+        )
+        axes.set(title=name, xlabel="key")
+        _as_a_heat_map(axes)
+    grid[0].set_ylabel("query")
+    figure.suptitle(title)
+    return grid[0]
+
+
+def changes(
+    apart: Sequence[Sequence[float]], tokens: Sequence[str], title: str
+) -> Axes:
+    """How far entries lie apart, by layer and position, logarithmic.
+
+    Entries that did not change (0) are left blank.
+    """
+    import numpy as np
+    import seaborn as sns
+    from matplotlib.colors import LogNorm
+
+    axes = new_axes(title, "", "")
+    found = np.asarray(apart)
+    changed = found[found > 0]
+    scale: dict[str, Any] = {"vmin": 0, "vmax": 1}
+    if changed.size:
+        scale = {"norm": LogNorm(changed.min(), changed.max())}
+    sns.heatmap(
+        np.where(found > 0, found, np.nan),
+        ax=axes,
+        cmap="viridis_r",
+        cbar_kws={"label": "largest change"},
+        xticklabels=[f"{n} {token}" for n, token in enumerate(tokens)],
+        yticklabels=5,
+        **scale,
+    )
+    axes.set(xlabel="position", ylabel="layer")
+    _as_a_heat_map(axes)
+    for spine in axes.spines.values():
+        spine.set_visible(True)
+    return axes
+
+
+def _as_a_heat_map(axes: Axes) -> None:
+    """Small labels, those of columns upright, and no grid on the cells."""
+    axes.grid(visible=False)
+    axes.tick_params(labelsize=8, labelrotation=0)
+    axes.tick_params(axis="x", labelrotation=90)

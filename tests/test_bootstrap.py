@@ -577,7 +577,10 @@ class Page(http.server.BaseHTTPRequestHandler):
 def index() -> Iterator[str]:
     """An index of packages on this machine."""
     with http.server.HTTPServer(("127.0.0.1", 0), Page) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        # It looks every 10 ms whether it shall end.
+        thread = threading.Thread(
+            target=server.serve_forever, args=(0.01,), daemon=True
+        )
         thread.start()
         yield f"http://127.0.0.1:{server.server_port}"
         server.shutdown()

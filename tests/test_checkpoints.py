@@ -96,7 +96,10 @@ def hub() -> Iterator[Hub]:
     made = Hub()
     server = ThreadingHTTPServer(("127.0.0.1", 0), made.handler())
     made.url = f"http://127.0.0.1:{server.server_port}"
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    # It looks every 10 ms whether it shall end.
+    thread = threading.Thread(
+        target=server.serve_forever, args=(0.01,), daemon=True
+    )
     thread.start()
     yield made
     server.shutdown()

@@ -12,7 +12,7 @@ from collections.abc import Generator, Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import ViewportSize, sync_playwright
+from playwright.sync_api import ViewportSize, expect, sync_playwright
 
 from . import chromium
 from .driver import Lab, running
@@ -22,6 +22,9 @@ NOTEBOOKS = Path(
     os.environ.get("LABKIT_TEST_NOTEBOOKS", REPOSITORY / "notebooks")
 ).resolve()
 VIEWPORT: ViewportSize = {"width": 1400, "height": 1000}
+
+# Another worker's tests may keep the cores busy; the default is 5 s.
+expect.set_options(timeout=30_000)
 
 
 def require_chromium(environment: Mapping[str, str]) -> str:

@@ -157,11 +157,11 @@ class Lab:
         """Save the notebook and return what its file holds then."""
         before = self._path.stat().st_mtime_ns
         self._menu("File", "Save Notebook")
-        for _ in range(100):
+        for _ in range(300):
             if self._path.stat().st_mtime_ns != before:
                 return self.notebook()
             self.page.wait_for_timeout(100)
-        raise AssertionError("the notebook was not saved within 10 s")
+        raise AssertionError("the notebook was not saved within 30 s")
 
     def screenshot(self, path: Path) -> Path:
         self.page.screenshot(path=path)

@@ -20,7 +20,7 @@ from labkit.exercises.judging import judge
 from labkit.exercises.reports import write_reports
 
 LIMITS = RunLimits(cell_s=30, total_s=90, output_bytes=200_000)
-IMPATIENT = RunLimits(cell_s=2, total_s=90, output_bytes=200_000)
+IMPATIENT = RunLimits(cell_s=1, total_s=90, output_bytes=200_000)
 WRONG = "def double(n):\n    return n + 2"
 HALF = "def double(n):\n    return 2 * n"
 
@@ -316,7 +316,7 @@ def test_an_endless_loop_costs_its_own_points_only(
     report = checked_impatiently(nb)
     assert points(report)["test_double"] == 0
     assert points(report)["test_names"] == 3
-    assert report.results[0].symptom == "it did not end within 2 s"
+    assert report.results[0].symptom == "it did not end within 1 s"
 
 
 @pytest.fixture

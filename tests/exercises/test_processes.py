@@ -17,7 +17,7 @@ from labkit.exercises.processes import Outcome, RunLimits, Step, run_steps
 from labkit.progress import HEADLESS
 
 LIMITS = RunLimits(cell_s=30, total_s=90, output_bytes=200_000)
-IMPATIENT = RunLimits(cell_s=2.0, total_s=90, output_bytes=200_000)
+IMPATIENT = RunLimits(cell_s=1.0, total_s=90, output_bytes=200_000)
 
 
 def own(source: str, name: str = "own") -> Step:

@@ -66,6 +66,11 @@ def test_the_sweeps_are_carried_as_reported() -> None:
     assert sweeps.kind == "reported"
 
 
+def test_the_sweeps_stand_beside_lesson_03_as_well() -> None:
+    again = published("03", '"Serving and benchmarking')
+    assert again == published("02", '"Serving and benchmarking')
+
+
 def test_the_one_completion_stands_beside_lesson_01() -> None:
     one = published("01", '"Serving and benchmarking')
     assert values(one) == {

@@ -211,7 +211,7 @@ BROKEN: dict[type[ByHand], str] = {
     FirstTokenDropped: "first token's keys and values are missing",
     FirstTokenDroppedAndCounted: "positions are counted without it",
     PromptNotKept: "first call computed never entered the cache",
-    PromptNotKeptNorCounted: "positions are counted without it",
+    PromptNotKeptNorCounted: "first call computed never entered the cache",
     TopLeft: "mask is aligned top-left",
     TopLeftOfSeveral: "mask is aligned top-left",
     NoMaskLater: "see each other's future",
@@ -314,7 +314,7 @@ def test_a_softmax_over_nothing_is_told_as_such(tiny: Llama) -> None:
             return torch.ones(new, length).triu(length - new).bool()
 
     hand = SeesNothing(tiny)
-    with pytest.raises(LabError, match="not a number.* over nothing"):
+    with pytest.raises(LabError, match=r"not a number.* over nothing"):
         check_cache(tiny, hand.start, hand.step, PROMPT)
 
 

@@ -174,7 +174,6 @@ def test_fused_layers_give_the_same(make_pair: MakePair) -> None:
     _, ours = make_pair()
     expected = logits_of(ours)
     fused = fuse(ours)
-    assert fused is ours
     assert_close(logits_of(fused), expected)
     cache = PreallocatedCache(fused.config, len(IDS))
     with torch.inference_mode():

@@ -37,16 +37,9 @@ class Executed:
     run: Run
 
 
-RUNS = pytest.StashKey[dict[Path, Executed]]()
-
-
 def load(path: Path) -> Notebook:
     """The notebook as it is, even where it breaks a rule."""
     return nbformat.read(path, as_version=4)
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    config.stash[RUNS] = {}
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -71,13 +64,16 @@ def committed(lesson: Path) -> Notebook:
 
 
 @pytest.fixture(scope="session")
-def run_lesson(
-    pytestconfig: pytest.Config,
-    tmp_path_factory: pytest.TempPathFactory,
-    model_home: Path,
+def runs() -> dict[Path, Executed]:
+    """The lessons that this process has executed."""
+    return {}
+
+
+@pytest.fixture(scope="session")
+def execute_lesson(
+    tmp_path_factory: pytest.TempPathFactory, model_home: Path
 ) -> Callable[[Path], Executed]:
-    """Runs a lesson at the first call, in a copy that it may write to."""
-    runs = pytestconfig.stash[RUNS]
+    """Runs a lesson in a copy that it may write to."""
     tree = tmp_path_factory.mktemp("tree")
     beside = [NOTEBOOKS.parent / name for name in ("data", "exercises")]
     for folder in (NOTEBOOKS, *beside):
@@ -86,36 +82,33 @@ def run_lesson(
             shutil.copytree(folder, tree / folder.name, ignore=ignored)
 
     def result(lesson: Path) -> Executed:
-        if lesson not in runs:
-            notebook = load(lesson)
-            run = execute(
-                tree / NOTEBOOKS.name / lesson.name,
-                environment={"LABKIT_HOME": str(model_home)},
-            )
-            fresh = normalise(run.notebook, notebook)
-            runs[lesson] = Executed(notebook, fresh, run)
-        return runs[lesson]
+        notebook = load(lesson)
+        run = execute(
+            tree / NOTEBOOKS.name / lesson.name,
+            environment={"LABKIT_HOME": str(model_home)},
+        )
+        return Executed(notebook, normalise(run.notebook, notebook), run)
 
     return result
 
 
 @pytest.fixture
-def executed(lesson: Path, run_lesson: Callable[[Path], Executed]) -> Executed:
-    return run_lesson(lesson)
+def executed(
+    lesson: Path,
+    runs: dict[Path, Executed],
+    execute_lesson: Callable[[Path], Executed],
+    tell_executed: Callable[[str], None],
+) -> Executed:
+    """The run of a lesson, which the first test that asks for it starts."""
+    if lesson not in runs:
+        runs[lesson] = execute_lesson(lesson)
+        tell_executed(_summary(lesson, runs[lesson].run))
+    return runs[lesson]
 
 
-def pytest_terminal_summary(
-    terminalreporter: pytest.TerminalReporter, config: pytest.Config
-) -> None:
-    """Run time, which is never judged, and peak memory of each lesson."""
-    runs = config.stash[RUNS]
-    if not runs:
-        return
-    terminalreporter.section("lessons executed")
-    for path, executed in sorted(runs.items()):
-        run = executed.run
-        terminalreporter.write_line(
-            f"{path.stem:<30} {run.seconds:6.1f} s"
-            f" {run.peak_bytes / 2**20:7.0f} MiB at most"
-            + (f"   {run.error}" if run.error else "")
-        )
+def _summary(lesson: Path, run: Run) -> str:
+    return (
+        f"{lesson.stem:<30} {run.seconds:6.1f} s"
+        f" {run.peak_bytes / 2**20:7.0f} MiB at most"
+        + (f"   {run.error}" if run.error else "")
+    )

@@ -31,7 +31,10 @@ def committed(folder: Path) -> Path:
     return path
 
 
-def run_tests(folder: Path) -> tuple[set[str], str]:
+TWO_WORKERS = ("--numprocesses", "2")
+
+
+def run_tests(folder: Path, *options: str) -> tuple[set[str], str]:
     """Names of the cases that failed, and the whole report."""
     report = subprocess.run(
         [
@@ -40,6 +43,7 @@ def run_tests(folder: Path) -> tuple[set[str], str]:
             "pytest",
             "-p",
             "no:cacheprovider",
+            *options,
             str(Path(__file__).with_name("test_lessons.py")),
         ],
         env={**os.environ, "LABKIT_TEST_NOTEBOOKS": str(folder)},
@@ -56,12 +60,20 @@ def change(path: Path, notebook: Notebook) -> None:
     path.write_text(to_text(notebook), encoding="utf-8", newline="\n")
 
 
+def summary(report: str) -> list[str]:
+    """The lessons that the report says were executed, once each time."""
+    return re.findall(r"(?m)^(\w+) +\d+\.\d s +\d+ MiB at most", report)
+
+
 @pytest.mark.model
-def test_a_good_lesson_passes_and_is_reported(committed: Path) -> None:
+def test_good_lessons_pass_and_each_is_executed_by_one_of_two_workers(
+    committed: Path,
+) -> None:
     before = committed.read_bytes()
-    failed, report = run_tests(committed.parent)
+    committed.with_name("02_twin.ipynb").write_bytes(before)
+    failed, report = run_tests(committed.parent, *TWO_WORKERS)
     assert failed == set(), report
-    assert re.search(r"01_one_dot +\d+\.\d s +\d+ MiB at most", report)
+    assert summary(report) == ["01_one_dot", "02_twin"], report
     assert committed.read_bytes() == before
 
 
@@ -82,6 +94,7 @@ def test_changed_values_fail_with_the_cell_named(committed: Path) -> None:
     assert "token-ids: ids: first difference at [1]: was 6464" in report
     assert "token-ids: new tokens: was 17, now 16" in report
     assert "cell measure: section 6 is 'Measuring'" in report
+    assert summary(report) == ["01_one_dot"]
 
 
 @pytest.mark.model

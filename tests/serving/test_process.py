@@ -19,7 +19,7 @@ PARENT = """
 import sys
 from labkit.serving.process import ServerProcess
 with ServerProcess() as server:
-    print(server.pid, flush=True)
+    print(server.pid, server.url, flush=True)
     sys.stdin.read()
 """
 
@@ -39,6 +39,8 @@ from labkit.errors import LabError
 threading.Thread(target=end, daemon=True).start()
 serve(create_app(Engine(load)), port=0)
 """
+STAND_IN = "types.SimpleNamespace(name='', context=1, vocabulary=1)"
+READY = LISTENS.format(load=f"import types; return {STAND_IN}")
 ADDRESS = "http://127.0.0.1:9/"
 
 
@@ -72,35 +74,35 @@ def test_a_server_that_never_gets_ready(
         assert process.pid
 
 
-@pytest.mark.model
-def test_serves_the_model_and_ends_with_its_block(model_home: Path) -> None:
-    body = {"prompt": "Gravity is", "max_new_tokens": 3}
-    with ServerProcess() as server:
+def test_ends_with_its_block() -> None:
+    with python(READY) as server:
         pid = server.pid
-        assert server.url.startswith("http://127.0.0.1:")
-        health = requests.get(f"{server.url}/health", timeout=30)
-        assert health.json()["status"] == "ok"
-        answer = requests.post(
-            f"{server.url}/generate", json=body, timeout=60
-        ).json()
-        assert answer["prompt_tokens"] == 3
-        assert answer["ids"] == [253, 4959, 1909]
-        assert answer["queue_seconds"] >= 0
+        assert psutil.pid_exists(pid)
     assert not psutil.pid_exists(pid)
 
 
 @pytest.mark.model
-def test_ends_with_the_process_that_started_it(model_home: Path) -> None:
-    parent = subprocess.Popen(
+def test_serves_the_model_and_ends_with_the_process_that_started_it(
+    model_home: Path,
+) -> None:
+    body = {"prompt": "Gravity is", "max_new_tokens": 3}
+    with subprocess.Popen(
         [sys.executable, "-c", PARENT],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-    )
-    assert parent.stdout is not None
-    server = psutil.Process(int(parent.stdout.readline()))
-    parent.kill()
-    parent.wait()
+    ) as parent:
+        assert parent.stdout is not None
+        pid, url = parent.stdout.readline().split()
+        assert url.startswith("http://127.0.0.1:")
+        health = requests.get(f"{url}/health", timeout=30)
+        assert health.json()["status"] == "ok"
+        answer = requests.post(f"{url}/generate", json=body, timeout=60).json()
+        assert answer["prompt_tokens"] == 3
+        assert answer["ids"] == [253, 4959, 1909]
+        assert answer["queue_seconds"] >= 0
+        server = psutil.Process(int(pid))
+        parent.kill()
     server.wait(timeout=60)
 
 

@@ -1,0 +1,21 @@
+# Fails: test_cache_full
+class Cache:
+    def __init__(self, capacity):
+        self.capacity, self.length = capacity, 0
+        self.keys = [None] * capacity
+        self.values = [None] * capacity
+
+    def append(self, keys, values):
+        start, end = self.length, self.length + len(keys)
+        self.keys[start:end] = keys
+        self.values[start:end] = values
+        self.length = end
+        return self.keys[:end], self.values[:end]
+
+    def truncate(self, length):
+        if not 0 <= length <= self.length:
+            raise ValueError(f"{length} of {self.length} entries")
+        self.length = length
+
+    def reset(self):
+        self.truncate(0)

@@ -1,0 +1,3 @@
+# Fails: all
+class Cache(BrokenCache):
+    pass

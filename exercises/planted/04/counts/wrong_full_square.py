@@ -1,0 +1,7 @@
+# Fails: test_looks_with
+counts = {
+    "positions_without": 54_950,
+    "positions_with": 599,
+    "looks_with": 599 * 599,
+    "kept_bytes": 599 * 2 * 30 * 3 * 64 * 4,
+}

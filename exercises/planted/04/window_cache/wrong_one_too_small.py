@@ -1,0 +1,19 @@
+# Fails: test_window_itself, test_window_held, test_window_returned_lists
+class WindowCache:
+    def __init__(self, window):
+        self.window, self.position = window, 0
+        self.keys, self.values = [], []
+
+    @property
+    def held(self):
+        return len(self.keys)
+
+    def append(self, key, value):
+        self.keys = [*self.keys, key][
+            max(0, len(self.keys) + 2 - self.window) :
+        ]
+        self.values = [*self.values, value][
+            max(0, len(self.keys) + 2 - self.window) :
+        ]
+        self.position += 1
+        return self.keys, self.values

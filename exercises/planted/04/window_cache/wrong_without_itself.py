@@ -1,0 +1,16 @@
+# Fails: test_window_itself, test_window_returned_lists
+class WindowCache:
+    def __init__(self, window):
+        self.window, self.position = window, 0
+        self.keys, self.values = [], []
+
+    @property
+    def held(self):
+        return len(self.keys)
+
+    def append(self, key, value):
+        seen = self.keys, self.values
+        self.keys = [*self.keys, key][-self.window :]
+        self.values = [*self.values, value][-self.window :]
+        self.position += 1
+        return seen

@@ -1,0 +1,3 @@
+# Fails: all
+def computed(prompts):
+    return [len(prompt) for prompt in prompts]
