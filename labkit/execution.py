@@ -47,7 +47,7 @@ OnCell: TypeAlias = Callable[[int, int, str], None]
 WIDGET_VIEW = "application/vnd.jupyter.widget-view+json"
 
 _SAMPLE_SECONDS = 0.05
-_PATIENCE_SECONDS = 3.0
+_PATIENCE_SECONDS = 10.0
 _METADATA = {
     "kernelspec": {
         "display_name": "Python 3 (ipykernel)",

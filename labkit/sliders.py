@@ -130,9 +130,10 @@ def result(choice: Choice, memory_bytes: int) -> str:
             f"{left // one:,}" if left > 0 else "none: the weights do not fit",
         ),
     ]
+    head = (model.name, kv_cache.kind(_config(model)))
     parts = [("weights", weights, "#f89c20"), ("cache", used, "#5790fc")]
     bars = "".join(_bar(*part, memory_bytes) for part in parts)
-    return tables.as_html([("", kv_cache.kind(_config(model))), *rows]) + bars
+    return tables.as_html([head, *rows]) + bars
 
 
 def size(count: float) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from labkit import baselines, kv_cache, known_models
+from labkit import baselines, known_models, kv_cache
 from labkit.errors import LabError
 from labkit.known_models import KnownModel
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import platform
+import subprocess
+import sys
 from dataclasses import asdict
 from pathlib import Path
 
@@ -43,6 +45,18 @@ def test_slug_is_a_safe_name_and_depends_on_the_software() -> None:
     assert one.startswith("a-r-cpu-3-0ghz-2-cores-")
     assert one == machine.slug(HERE, {"python": "3.11.7", "torch": "2.13.0"})
     assert one != machine.slug(HERE, {"torch": "2.13.1", "python": "3.11.7"})
+
+
+def test_a_new_process_does_not_begin_with_its_parents_peak() -> None:
+    ballast = bytearray(b"x") * 2**28
+    code = "from labkit import machine; print(machine.peak_rss_bytes())"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert int(done.stdout) < len(ballast)
 
 
 def test_peak_is_at_least_what_is_resident() -> None:

@@ -18,7 +18,7 @@ from tqdm import tqdm
 
 from labkit import checkpoints, library, machine
 from labkit.agreement import first_difference
-from labkit.generation import generate
+from labkit.generation import Model, generate
 from labkit.library import LibraryModel
 from labkit.llama import Llama
 
@@ -39,7 +39,10 @@ def main() -> None:
     """Run all three on every prompt; write what the library said."""
     model = checkpoints.load_model()
     ours = Llama.of(model)
-    runners = {"library loop": LibraryModel(model), "labkit.llama": ours}
+    runners: dict[str, Model] = {
+        "library loop": LibraryModel(model),
+        "labkit.llama": ours,
+    }
     never = checkpoints.end_ids()
     answers: list[dict[str, Any]] = []
     for name, ids in tqdm(list(prompts())):

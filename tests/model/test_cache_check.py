@@ -220,7 +220,7 @@ BROKEN: dict[type[ByHand], str] = {
     WindowEndsBeforeItself: "does not see its own key and value",
     LastKeptLost: "newest kept entry is not seen",
     NeverEmptied: "still holds an earlier prompt",
-    PositionsEmptiedAlone: "still holds an earlier prompt; the positions did",
+    PositionsEmptiedAlone: "the positions did start again",
 }
 
 
@@ -255,7 +255,8 @@ def test_a_fault_made_by_hand_is_named(
 
 
 def test_every_known_fault_was_made_by_hand() -> None:
-    assert len(BROKEN) == len(FAULTS)
+    for fault in FAULTS:
+        assert any(text in fault.symptom for text in BROKEN.values())
 
 
 @pytest.mark.parametrize("index", range(len(FAULTS)))

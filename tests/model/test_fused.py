@@ -58,3 +58,15 @@ def test_fused_with_padding_gives_the_same(make_pair: MakePair) -> None:
         wanted = plain(ids, padding=padding)
         made = fused.fuse(plain)(ids, padding=padding)
     torch.testing.assert_close(made, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_packed_matrices_are_copies_in_a_row(dtype: torch.dtype) -> None:
+    first, second = torch.randn(3, 5).to(dtype), torch.randn(4, 2).to(dtype)
+    one, two = fused.packed([first, second])
+    assert torch.equal(one, first)
+    assert torch.equal(two, second)
+    assert one.data_ptr() != first.data_ptr()
+    assert two.data_ptr() == one.data_ptr() + one.nbytes
+    assert one.is_contiguous()
+    assert two.is_contiguous()

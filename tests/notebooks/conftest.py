@@ -7,6 +7,7 @@ folder that the environment variable LABKIT_TEST_NOTEBOOKS names.
 from __future__ import annotations
 
 import os
+import re
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -35,6 +36,24 @@ class Executed:
     committed: Notebook
     fresh: Notebook
     run: Run
+
+
+REPEATS = re.compile(r"REPEATS, WARMUPS, SEED = \d+, \d+, ")
+
+
+def shorten(notebook: Notebook) -> Notebook:
+    """The same lesson with few repeats, for no test judges a time.
+
+    What the cell that sets them prints is then another text.
+    """
+    for cell in code_cells(notebook):
+        if REPEATS.search(cell.source):
+            cell.source = REPEATS.sub(
+                "REPEATS, WARMUPS, SEED = 2, 1, ", cell.source
+            )
+            tags = set(cell.metadata.get("tags", ()))
+            cell.metadata["tags"] = sorted(tags - {"check-exact"})
+    return notebook
 
 
 def load(path: Path) -> Notebook:
@@ -82,11 +101,10 @@ def execute_lesson(
             shutil.copytree(folder, tree / folder.name, ignore=ignored)
 
     def result(lesson: Path) -> Executed:
-        notebook = load(lesson)
-        run = execute(
-            tree / NOTEBOOKS.name / lesson.name,
-            environment={"LABKIT_HOME": str(model_home)},
-        )
+        notebook = shorten(load(lesson))
+        copy = tree / NOTEBOOKS.name / lesson.name
+        nbformat.write(notebook, copy)
+        run = execute(copy, environment={"LABKIT_HOME": str(model_home)})
         return Executed(notebook, normalise(run.notebook, notebook), run)
 
     return result
