@@ -9,9 +9,9 @@ from typing import Any
 import nbformat
 import pytest
 
-from labkit.text_model import TextModel
 from labkit.serving.app import create_app
 from labkit.serving.engine import Engine
+from labkit.text_model import TextModel
 
 NOTEBOOK = Path(__file__).parents[1] / "notebooks/01_serve_a_model.ipynb"
 BUILT = (

@@ -1,6 +1,6 @@
 """Write answers.json: what transformers' `generate` says to each prompt.
 
-    python tests/model/record.py
+    python tests/model/record_answers.py
 
 It also runs the hand-written loop on the library's model and on ours, one
 prompt at a time, and tells where any of the three part.
