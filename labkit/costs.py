@@ -1,13 +1,14 @@
 """What a pass through a Llama-shaped model costs, from its sizes alone.
 
 FLOPs count a multiplication and an addition as two. Norms, RoPE, softmax
-and the MLP's product are left out: together below one percent of the rest.
+and the MLP's product are left out: a percent or two of the rest.
 """
 
 from __future__ import annotations
 
 import math
 
+from labkit.errors import LabError
 from labkit.llama_config import Config
 
 
@@ -19,8 +20,8 @@ def parameters(config: Config) -> int:
 def weight_bytes(config: Config, bytes_per_value: float = 4) -> int:
     """Bytes of all weights.
 
-    A decode step reads all of them: a tied embedding as the output head,
-    of an untied one a single row.
+    A decode step of a tied model reads all of them, the embedding as the
+    output head; of an untied embedding it reads a single row.
     """
     return round(parameters(config) * bytes_per_value)
 
@@ -50,5 +51,7 @@ def attention_flops(config: Config, new: int, length: int) -> int:
     query_heads x head_size x p in each layer. A kernel that computes the
     masked half as well does 4 x ... x new x length.
     """
+    if not 0 < new <= length:
+        raise LabError(f"{new} new positions cannot end at {length}.")
     pairs = sum(range(length - new + 1, length + 1))
     return 4 * config.layers * config.query_heads * config.head_size * pairs

@@ -10,7 +10,7 @@ pace. Two things keep `llama.py` from that pace, and are mended here:
   and values come from one matrix, gate and up from another, and queries and
   keys are turned together.
 
-On Linux the copies are read through large pages besides: a page of 4 KiB is
+On Linux the copies may be read through large pages besides: a page of 4 KiB is
 looked up 130,000 times for each token, one of 2 MiB 260 times.
 """
 
@@ -26,7 +26,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from labkit.llama import Cache, Layer, Llama, rotate
+from labkit.llama import Layer, Llama, rotate
 
 FEW_ROWS = 8
 """For more rows than these `F.linear` is as fast."""
@@ -87,10 +87,15 @@ class FusedLayer(Layer):
         qkv, gate_up, o, down = packed([*joined, layer.o, layer.down])
         q, k, v = qkv.split([part.shape[0] for part in parts])
         gate, up = gate_up.chunk(2)
-        norms = layer.attention_norm, layer.mlp_norm
+        # Also what is not joined: a view would keep the whole file in memory.
+        norms = layer.attention_norm.clone(), layer.mlp_norm.clone()
         return cls(
             norms[0], q, k, v, o, norms[1], gate, up, down, qkv, gate_up
         )
+
+    def output(self, mixed: Tensor) -> Tensor:
+        """[batch, new, query heads x size] to [batch, new, hidden]."""
+        return linear(mixed, self.o)
 
     def mlp(self, x: Tensor) -> Tensor:
         """SwiGLU: down(silu(gate x) * up x); [batch, new, hidden]."""
@@ -103,56 +108,33 @@ class FusedLlama(Llama):
 
     def __init__(self, model: Llama) -> None:
         self.config, self.attention = model.config, model.attention
-        self.embedding = model.embedding
         self.head = packed([model.head])[0]
-        self.norm, self.frequencies = model.norm, model.frequencies
-        self.layers = model.layers
-        self.fused: list[FusedLayer] = []
+        tied = model.head is model.embedding
+        self.embedding = self.head if tied else model.embedding.clone()
+        self.norm, self.frequencies = model.norm.clone(), model.frequencies
+        model.head, model.embedding = self.head, self.embedding
+        model.norm, self.layers = self.norm, model.layers
         for index, layer in enumerate(model.layers):
-            self.fused.append(FusedLayer.of(layer))
-            model.layers[index] = self.fused[-1]  # frees the separate ones
+            self.layers[index] = FusedLayer.of(layer)  # frees the old one
 
-    def __call__(
-        self,
-        ids: Tensor,
-        cache: Cache | None = None,
-        *,
-        last_only: bool = False,
-        padding: Tensor | None = None,
-    ) -> Tensor:
-        """Logits of the token after each position, as `Llama` gives them."""
-        start = 0 if cache is None else cache.length
-        too_long = start + ids.shape[1] > self.config.context
-        if padding is not None or too_long:  # masks and refusals: as there
-            return super().__call__(
-                ids, cache, last_only=last_only, padding=padding
-            )
-        cos, sin = self._angles(start, ids.shape[1], None)
-        x = F.embedding(ids, self.embedding)
-        for index, layer in enumerate(self.fused):
-            normal = self._normalize(x, layer.attention_norm)
-            q, k, v = self._turned(linear(normal, layer.qkv), cos, sin)
-            if cache is not None:
-                k, v = cache.append(index, k, v)
-            mixed = self.attention(q, k, v, None).transpose(1, 2).flatten(2)
-            x = x + linear(mixed, layer.o)
-            x = x + layer.mlp(self._normalize(x, layer.mlp_norm))
-        x = x[:, -1:] if last_only else x
-        return linear(self._normalize(x, self.norm), self.head)
-
-    def _turned(
-        self, joined: Tensor, cos: Tensor, sin: Tensor
+    def _heads(
+        self, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """Queries and keys after RoPE, and values, of a joined product.
-
-        [batch, new, all heads x size] to three of [batch, heads, new, size].
-        """
+        """As there, from one product, queries and keys turned together."""
+        if not isinstance(layer, FusedLayer):
+            raise TypeError("a fused model has fused layers alone")
         queries, kept = self.config.query_heads, self.config.kv_heads
-        heads = joined.unflatten(-1, (-1, self.config.head_size))
-        heads = heads.transpose(1, 2)
+        joined = linear(x, layer.qkv).unflatten(
+            -1, (-1, self.config.head_size)
+        )
+        heads = joined.transpose(1, 2)
         turned = rotate(heads[:, : queries + kept], cos, sin)
         v = heads[:, queries + kept :]
         return turned[:, :queries], turned[:, queries:], v
+
+    def _logits(self, x: Tensor) -> Tensor:
+        """[batch, new, hidden] to [batch, new, vocabulary]."""
+        return linear(x, self.head)
 
 
 def fuse(model: Llama) -> FusedLlama:

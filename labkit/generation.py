@@ -116,10 +116,13 @@ class Sampling:
                 "Give a temperature above 0; for greedy decoding leave "
                 "sampling out."
             )
-        if self.top_k < 0 or not 0 < self.top_p <= 1:
+        whole = all(type(n) is int for n in (self.top_k, self.seed))
+        if not whole or self.top_k < 0 or not 0 <= self.seed < 2**63:
             raise LabError(
-                "Give a top_k of 0 or more, and a top_p above 0 and at most 1."
+                "Give a top_k and a seed that are whole numbers of 0 or more."
             )
+        if not 0 < self.top_p <= 1:
+            raise LabError("Give a top_p above 0 and at most 1.")
 
 
 def prefill(
@@ -138,6 +141,8 @@ def prefill(
 
     if not prompt_ids or (chunk is not None and chunk < 1):
         raise LabError("Give at least one prompt token, in chunks of one up.")
+    require_ids(prompt_ids, model.config.vocabulary)
+    _require_capacity(cache, len(prompt_ids))
     size = chunk or len(prompt_ids)
     with torch.inference_mode():
         for start in range(0, len(prompt_ids), size):
@@ -157,9 +162,10 @@ def decode(model: Model, token_id: int, cache: KVCache) -> Tensor:
 def greedy(logits: Tensor, never: Collection[int] = ()) -> int:
     """The id with the largest logit, the first one of equals.
 
-    Ids in `never` are not chosen.
+    Ids in `never` are not chosen. LabError when that leaves none, or when a
+    logit is not a number.
     """
-    return int(_without(logits, never).argmax())
+    return int(_allowed(logits, never).argmax())
 
 
 def draw(
@@ -171,7 +177,8 @@ def draw(
     """A random id by its probability, as `sampling` shapes it."""
     import torch
 
-    scaled = _without(logits, never).double() / sampling.temperature
+    allowed = _allowed(logits, never).double()
+    scaled = (allowed - allowed.max()) / sampling.temperature
     order = scaled.argsort(descending=True, stable=True)
     if sampling.top_k:
         order = order[: sampling.top_k]
@@ -182,11 +189,16 @@ def draw(
     return int(order[torch.multinomial(kept, 1, generator=generator)])
 
 
-def _without(logits: Tensor, never: Collection[int]) -> Tensor:
-    if not never:
-        return logits
-    logits = logits.clone()
-    logits[list(never)] = float("-inf")
+def _allowed(logits: Tensor, never: Collection[int]) -> Tensor:
+    """Logits with -inf for `never`; LabError where no best one is left."""
+    if never:
+        logits = logits.clone()
+        logits[list(never)] = float("-inf")
+    if not logits.max().isfinite():
+        raise LabError(
+            "No token can be chosen: a logit is not a finite number, or all "
+            "ids are forbidden."
+        )
     return logits
 
 
@@ -215,7 +227,8 @@ def stream(  # noqa: PLR0913 - each is one choice, given by name
     """Continue a prompt, and give each token as soon as it is known.
 
     Greedy, unless `sampling` says how to draw. An id in `stop` ends it and
-    is its last token; one in `never` is not chosen. For exactly
+    is its last token; one in `never` is not chosen. The last token is not
+    in the cache: whoever goes on with it begins with that one. For exactly
     `max_new_tokens` tokens give the end ids as `never` (that is how the
     library's `min_new_tokens` does it). `prompt_ids` come after what
     `cache` holds; without one, an empty cache of the right size is made.
@@ -223,10 +236,12 @@ def stream(  # noqa: PLR0913 - each is one choice, given by name
     not fit the context.
     """
     held = 0 if cache is None else cache.length
-    _require_room(model.config.context, held, prompt_ids, max_new_tokens)
-    total = held + len(prompt_ids) + max_new_tokens
+    require_room(model.config.context, held, prompt_ids, max_new_tokens)
+    require_ids(never, model.config.vocabulary)
+    new = len(prompt_ids) + max_new_tokens - 1
     if cache is None:
-        cache = PreallocatedCache(model.config, total, dtype=model.dtype)
+        cache = PreallocatedCache(model.config, new, dtype=model.dtype)
+    _require_capacity(cache, new)
     steps = _steps(model, prompt_ids, cache, _chooser(sampling, never))
     return _until(steps, max_new_tokens, stop, clock)
 
@@ -291,9 +306,10 @@ def generate(  # noqa: PLR0913 - the arguments of `stream`
     )
 
 
-def _require_room(
+def require_room(
     context: int, held: int, prompt_ids: Sequence[int], new: int
 ) -> None:
+    """LabError when nothing is asked, or more than `context` positions."""
     if not prompt_ids or new < 1:
         raise LabError("Give at least one prompt token and ask for one more.")
     if held + len(prompt_ids) + new > context:
@@ -301,4 +317,23 @@ def _require_room(
         raise LabError(
             f"{before}{len(prompt_ids)} prompt tokens and {new} new ones do "
             f"not fit a context of {context}: ask for fewer."
+        )
+
+
+def require_ids(ids: Collection[int], vocabulary: int) -> None:
+    """LabError for an id that is no token of the vocabulary."""
+    wrong = [i for i in ids if not 0 <= i < vocabulary]
+    if wrong:
+        raise LabError(
+            f"{wrong[0]} is no token id: there are {vocabulary}, from 0 on."
+        )
+
+
+def _require_capacity(cache: KVCache, new: int) -> None:
+    """LabError before anything is written, if `new` positions do not fit."""
+    end = cache.length + new
+    if cache.capacity is not None and end > cache.capacity:
+        raise LabError(
+            f"{end} positions do not fit a cache made for {cache.capacity}: "
+            "make a larger one, or reset it before another prompt."
         )

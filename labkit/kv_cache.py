@@ -33,11 +33,24 @@ BITS = {
 
 
 class KVCache(Protocol):
-    """Keys and values of one batch, for every layer."""
+    """Keys and values of one batch, for every layer.
+
+    The layers get a pass's entries one after the other, the last one last,
+    so `length` counts whole passes. What a pass that was interrupted left in
+    the first layers is overwritten by the next.
+    """
+
+    @property
+    def layers(self) -> int:
+        """For how many layers it is."""
 
     @property
     def length(self) -> int:
         """How many positions every layer holds."""
+
+    @property
+    def capacity(self) -> int | None:
+        """Most positions it can hold; None where it grows."""
 
     @property
     def nbytes(self) -> int:
@@ -48,7 +61,8 @@ class KVCache(Protocol):
     ) -> tuple[Tensor, Tensor]:
         """Keep a layer's new keys and values; return all that it holds.
 
-        Each is [batch, kv_heads, positions, head_size].
+        Each is [batch, kv_heads, positions, head_size]. LabError for another
+        batch, model or format than it is for.
         """
 
     def view(self, layer: int) -> tuple[Tensor, Tensor]:
@@ -65,7 +79,10 @@ class KVCache(Protocol):
 class GrowingCache:
     """Grows by concatenation: each token copies all that there was."""
 
+    capacity = None
+
     def __init__(self, config: Config) -> None:
+        self.layers = config.layers
         self._kept: list[tuple[Tensor, Tensor] | None]
         self._kept = [None] * config.layers
 
@@ -86,12 +103,17 @@ class GrowingCache:
         """Keep a layer's new keys and values; return all that it holds."""
         import torch
 
-        kept = self._kept[layer]
-        if kept is not None:
-            keys = torch.cat((kept[0], keys), dim=2)
-            values = torch.cat((kept[1], values), dim=2)
-        self._kept[layer] = (keys, values)
-        return keys, values
+        kept, held = self._kept[layer], self.length
+        if kept is None:
+            # Copies: the given ones may be parts of something larger.
+            self._kept[layer] = (keys.clone(), values.clone())
+            return self.view(layer)
+        _require_alike(keys, kept[0])
+        self._kept[layer] = (
+            torch.cat((kept[0][:, :, :held], keys), dim=2),
+            torch.cat((kept[1][:, :, :held], values), dim=2),
+        )
+        return self.view(layer)
 
     def view(self, layer: int) -> tuple[Tensor, Tensor]:
         """Keys and values that a layer holds; LabError while it is empty."""
@@ -139,7 +161,7 @@ class PreallocatedCache:
         if capacity < 1 or batch < 1:
             raise LabError("Give a cache room for at least one position.")
         shape = (2, config.layers, batch, config.kv_heads, capacity)
-        self.capacity = capacity
+        self.layers, self.capacity = config.layers, capacity
         self._store = torch.empty(
             *shape, config.head_size, dtype=dtype or torch.float32
         )
@@ -164,7 +186,8 @@ class PreallocatedCache:
 
         LabError when they do not fit.
         """
-        start = self._held[layer]
+        _require_alike(keys, self._keys[layer])
+        start = self.length
         end = start + keys.shape[2]
         if end > self.capacity:
             raise LabError(
@@ -190,6 +213,19 @@ class PreallocatedCache:
     def reset(self) -> None:
         """Forget everything; the memory stays."""
         self.truncate(0)
+
+
+def _require_alike(keys: Tensor, kept: Tensor) -> None:
+    """LabError unless both are of one batch, model and format."""
+    (batch, heads, _, size), room = keys.shape, kept.shape
+    same = (batch, heads, size) == (room[0], room[1], room[3])
+    if not same or keys.dtype != kept.dtype:
+        raise LabError(
+            f"This cache is for {room[0]} sequences with {room[1]} key/value "
+            f"heads of {room[3]} values in {kept.dtype}, and got {batch} with "
+            f"{heads} of {size} in {keys.dtype}: make one for this model and "
+            "batch."
+        )
 
 
 def _require_held(length: int, held: int) -> None:

@@ -6,19 +6,25 @@ load torch and transformers when they are used, not with this module.
 
 from __future__ import annotations
 
+import functools
 import json
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from labkit.errors import LabError
-from labkit.generation import Clock, Generation
+from labkit.generation import (
+    Clock,
+    Generation,
+    require_ids,
+    require_room,
+)
 from labkit.llama_config import Config
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-    from transformers.cache_utils import Cache
+    from transformers.cache_utils import Cache, DynamicLayer
 
     from labkit.kv_cache import KVCache
 
@@ -38,13 +44,8 @@ def generate(
     import torch
 
     context = model.config.max_position_embeddings
-    if not prompt_ids or max_new_tokens < 1:
-        raise LabError("Give at least one prompt token and ask for one more.")
-    if len(prompt_ids) + max_new_tokens > context:
-        raise LabError(
-            f"{len(prompt_ids)} prompt tokens and {max_new_tokens} new ones "
-            f"do not fit a context of {context}: ask for fewer."
-        )
+    require_room(context, 0, prompt_ids, max_new_tokens)
+    require_ids(prompt_ids, model.config.vocab_size)
     prompt = torch.tensor([list(prompt_ids)])
     mask = torch.ones_like(prompt)
     with torch.inference_mode():
@@ -87,6 +88,11 @@ class LibraryModel:
 
         LabError when they do not fit the context after what `cache` holds.
         """
+        if cache.layers != self.config.layers:
+            raise LabError(
+                f"This cache has {cache.layers} layers and the model "
+                f"{self.config.layers}: make one for this model."
+            )
         end = cache.length + ids.shape[1]
         if end > self.config.context:
             raise LabError(
@@ -105,19 +111,28 @@ class LibraryModel:
 
 def _bridge(cache: KVCache, layers: int) -> Cache:
     """A library cache whose layers pass everything on to one of ours."""
-    from transformers.cache_utils import Cache, DynamicLayer
+    from transformers.cache_utils import Cache
+
+    layer = _layer_class()
+    return Cache(layers=[layer(cache, index) for index in range(layers)])
+
+
+@functools.cache
+def _layer_class() -> Callable[[KVCache, int], DynamicLayer]:
+    """Made once: a class takes longer to make than a call."""
+    from transformers.cache_utils import DynamicLayer
 
     class Layer(DynamicLayer):
-        def __init__(self, index: int) -> None:
+        def __init__(self, cache: KVCache, index: int) -> None:
             super().__init__()
-            self.index = index
+            self.cache, self.index = cache, index
 
         def update(
             self, key_states: Tensor, value_states: Tensor, *_: Any, **__: Any
         ) -> tuple[Tensor, Tensor]:
-            return cache.append(self.index, key_states, value_states)
+            return self.cache.append(self.index, key_states, value_states)
 
         def get_seq_length(self) -> int:
-            return cache.length
+            return self.cache.length
 
-    return Cache(layers=[Layer(index) for index in range(layers)])
+    return Layer

@@ -32,6 +32,10 @@ class Cache(Protocol):
     """What the model asks of a KV cache; `labkit.kv_cache` has two."""
 
     @property
+    def layers(self) -> int:
+        """For how many layers it is."""
+
+    @property
     def length(self) -> int:
         """How many positions every layer holds."""
 
@@ -97,7 +101,7 @@ def fused_attention(
     if mask is None and new == 1:
         # One query sees every key: the query heads of a group become rows
         # of one matrix, and nothing is masked or repeated.
-        rows = q.reshape(k.shape[0], k.shape[1], -1, k.shape[3])
+        rows = q.reshape(q.shape[0], k.shape[1], -1, q.shape[3])
         return F.scaled_dot_product_attention(rows, k, v).reshape(q.shape)
     if mask is None and new < length:
         mask = causal_mask(new, length)
@@ -150,6 +154,10 @@ class Layer:
     def queries_keys_values(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """[batch, new, hidden] to three of [batch, new, heads x size]."""
         return F.linear(x, self.q), F.linear(x, self.k), F.linear(x, self.v)
+
+    def output(self, mixed: Tensor) -> Tensor:
+        """[batch, new, query heads x size] to [batch, new, hidden]."""
+        return F.linear(mixed, self.o)
 
     def mlp(self, x: Tensor) -> Tensor:
         """SwiGLU: down(silu(gate x) * up x); [batch, new, hidden]."""
@@ -220,26 +228,35 @@ class Llama:
         with `last_only`. LabError when the context is too short.
         """
         new = ids.shape[1]
+        start = self._room(new, cache)
+        cos, sin = self._angles(start, new, padding)
+        mask = None if padding is None else _mask(start, new, padding)
+        x = F.embedding(ids, self.embedding)
+        for index, layer in enumerate(self.layers):
+            normal = self._normalize(x, layer.attention_norm)
+            q, k, v = self._heads(layer, normal, cos, sin)
+            if cache is not None:
+                k, v = cache.append(index, k, v)
+            mixed = self.attention(q, k, v, mask).transpose(1, 2).flatten(2)
+            x = x + layer.output(mixed)
+            x = x + layer.mlp(self._normalize(x, layer.mlp_norm))
+        x = x[:, -1:] if last_only else x
+        return self._logits(self._normalize(x, self.norm))
+
+    def _room(self, new: int, cache: Cache | None) -> int:
+        """The first new position; LabError when the new ones do not fit."""
         start = 0 if cache is None else cache.length
         if start + new > self.config.context:
             raise LabError(
                 f"{start + new} tokens do not fit a context of "
                 f"{self.config.context}: use a shorter text."
             )
-        cos, sin = self._angles(start, new, padding)
-        mask = None if padding is None else _mask(start, new, padding)
-        x = F.embedding(ids, self.embedding)
-        for index, layer in enumerate(self.layers):
-            normal = self._normalize(x, layer.attention_norm)
-            q, k, v = self._heads(layer.queries_keys_values(normal))
-            q, k = rotate(q, cos, sin), rotate(k, cos, sin)
-            if cache is not None:
-                k, v = cache.append(index, k, v)
-            mixed = self.attention(q, k, v, mask).transpose(1, 2).flatten(2)
-            x = x + F.linear(mixed, layer.o)
-            x = x + layer.mlp(self._normalize(x, layer.mlp_norm))
-        x = x[:, -1:] if last_only else x
-        return F.linear(self._normalize(x, self.norm), self.head)
+        if cache is not None and cache.layers != self.config.layers:
+            raise LabError(
+                f"This cache has {cache.layers} layers and the model "
+                f"{self.config.layers}: make one for this model."
+            )
+        return start
 
     def _angles(
         self, start: int, new: int, padding: Tensor | None
@@ -257,12 +274,21 @@ class Llama:
         return F.rms_norm(x, weight.shape, weight, self.config.norm_eps)
 
     def _heads(
-        self, projected: tuple[Tensor, Tensor, Tensor]
+        self, layer: Layer, x: Tensor, cos: Tensor, sin: Tensor
     ) -> tuple[Tensor, Tensor, Tensor]:
-        """[batch, new, heads x size] to [batch, heads, new, size]."""
-        size = self.config.head_size
-        q, k, v = (x.unflatten(-1, (-1, size)) for x in projected)
-        return q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
+        """Queries and keys after RoPE, and values: [batch, heads, new, size].
+
+        x: [batch, new, hidden].
+        """
+        q, k, v = (
+            made.unflatten(-1, (-1, self.config.head_size)).transpose(1, 2)
+            for made in layer.queries_keys_values(x)
+        )
+        return rotate(q, cos, sin), rotate(k, cos, sin), v
+
+    def _logits(self, x: Tensor) -> Tensor:
+        """[batch, new, hidden] to [batch, new, vocabulary]."""
+        return F.linear(x, self.head)
 
 
 def _mask(start: int, new: int, padding: Tensor) -> Tensor:

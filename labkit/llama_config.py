@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from labkit import documents
 from labkit.errors import LabError
 
 LAYER = (
@@ -65,8 +66,9 @@ class Config:
         """From a model's folder; LabError when it is not of this kind."""
         path = folder / "config.json"
         try:
-            document = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+            text = path.read_text(encoding="utf-8")
+            document = documents.parse(text)
+        except (OSError, UnicodeDecodeError, LabError) as error:
             raise LabError(
                 f"{path} cannot be read ({error}): fetch the model again."
             ) from error
@@ -93,7 +95,7 @@ class Config:
             context=_count(document, "max_position_embeddings"),
             rope_base=_number(rope, "rope_theta", 10_000.0),
             norm_eps=_number(document, "rms_norm_eps", 1e-6),
-            tied=bool(document.get("tie_word_embeddings", False)),
+            tied=_truth(document, "tie_word_embeddings", False),
             rope_scaling=_scaling(rope),
         )
         if made.query_heads % made.kv_heads or made.head_size % 2:
@@ -163,7 +165,10 @@ def _rope(document: Mapping[str, Any]) -> dict[str, Any]:
     if "rope_theta" in document:
         rope["rope_theta"] = document["rope_theta"]
     for key in ("rope_parameters", "rope_scaling"):
-        part = dict(document.get(key) or {})
+        given = document.get(key) or {}
+        if not isinstance(given, Mapping):
+            raise LabError(f"config.json has no object as {key}.")
+        part = dict(given)
         if "type" in part:
             part.setdefault("rope_type", part.pop("type"))
         rope |= part
@@ -187,6 +192,13 @@ def _scaling(rope: Mapping[str, Any]) -> RopeScaling | None:
     )
 
 
+def _truth(document: Mapping[str, Any], key: str, default: bool) -> bool:
+    value = document.get(key, default)
+    if not isinstance(value, bool):
+        raise LabError(f"config.json has neither true nor false as {key}.")
+    return value
+
+
 def _count(
     document: Mapping[str, Any], key: str, default: int | None = None
 ) -> int:
@@ -205,9 +217,10 @@ def _number(
     document: Mapping[str, Any], key: str, default: float | None = None
 ) -> float:
     value = document.get(key, default)
-    if isinstance(value, bool) or not isinstance(value, (int, float)):
+    number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not number or not 0 < value < math.inf:
         raise LabError(
-            f"config.json has no number as {key}: it is not the config of a "
-            "Llama-shaped model."
+            f"config.json has no number above 0 as {key}: it is not the "
+            "config of a Llama-shaped model."
         )
     return float(value)

@@ -181,7 +181,8 @@ def peak_rss_bytes() -> int:
         # getrusage would start at the peak of the process that started this
         # one: Linux hands it over to a new program.
         status = Path("/proc/self/status").read_text(encoding="utf-8")
-        return int(status.partition("VmHWM:")[2].split()[0]) * 1024
+        if found := re.search(r"^VmHWM:\s+(\d+) kB", status, re.MULTILINE):
+            return int(found[1]) * 1024
     import resource
 
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -263,6 +263,9 @@ def test_a_seed_draws_the_same_again_and_another_does_not(
         {"temperature": float("nan")},
         {"temperature": float("inf")},
         {"top_k": -1},
+        {"top_k": 2.5},
+        {"seed": 1.5},
+        {"seed": 2**70},
         {"top_p": 0},
         {"top_p": 1.1},
     ],
@@ -271,6 +274,66 @@ def test_a_seed_draws_the_same_again_and_another_does_not(
 def test_sampling_outside_of_its_range_is_refused(wrong: Any) -> None:
     with pytest.raises(LabError):
         Sampling(**wrong)
+
+
+@pytest.mark.parametrize("temperature", [1e-308, 1e300])
+def test_an_extreme_temperature_draws_all_the_same(
+    temperature: float,
+) -> None:
+    made = counts_of(Sampling(temperature=temperature), draws=50)
+    assert sum(made) == 1
+
+
+@pytest.mark.parametrize(
+    ("logits", "never"),
+    [
+        ([1.0, 2.0], [0, 1]),
+        ([1.0, float("nan")], []),
+        ([1.0, float("inf")], []),
+    ],
+)
+def test_no_token_to_choose_is_said(
+    logits: list[float], never: list[int]
+) -> None:
+    values, generator = torch.tensor(logits), torch.Generator()
+    with pytest.raises(LabError, match="No token can be chosen"):
+        generation.greedy(values, never)
+    with pytest.raises(LabError, match="No token can be chosen"):
+        generation.draw(values, Sampling(), generator, never)
+
+
+@pytest.mark.parametrize("wrong", [-1, 97, 500])
+def test_an_id_outside_of_the_vocabulary_is_refused(
+    pair: tuple[Any, Llama], wrong: int
+) -> None:
+    theirs, ours = pair
+    with pytest.raises(LabError, match=f"{wrong} is no token id"):
+        stream(ours, PROMPT, 3, never=[wrong])
+    with pytest.raises(LabError, match=f"{wrong} is no token id"):
+        generate(ours, [wrong], 3)
+    with pytest.raises(LabError, match=f"{wrong} is no token id"):
+        library.generate(theirs, [wrong], 3)
+
+
+def test_a_cache_that_is_too_small_is_refused_before_the_first_token(
+    tiny: Llama,
+) -> None:
+    cache = PreallocatedCache(tiny.config, 7)
+    with pytest.raises(LabError, match="do not fit a cache made for 7"):
+        stream(tiny, PROMPT, 4, cache=cache)
+    with pytest.raises(LabError, match="do not fit a cache made for 7"):
+        prefill(tiny, [5] * 8, cache, chunk=3)
+    assert cache.length == 0
+    assert len(generate(tiny, PROMPT, 3, cache=cache).ids) == 3
+
+
+def test_the_last_token_begins_the_next_turn(tiny: Llama) -> None:
+    cache = PreallocatedCache(tiny.config, 40)
+    first = generate(tiny, PROMPT, 4, cache=cache).ids
+    assert cache.length == len(PROMPT) + 3
+    again = generate(tiny, [first[-1], 7, 8], 4, cache=cache).ids
+    whole = generate(tiny, [*PROMPT, *first, 7, 8], 4).ids
+    assert again == whole
 
 
 def test_equal_answers_have_no_difference(tiny: Llama) -> None:

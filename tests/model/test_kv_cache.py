@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
+import gc
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +13,9 @@ import torch
 
 from labkit import costs, kv_cache
 from labkit.errors import LabError
+from labkit.fused import fuse
 from labkit.kv_cache import GrowingCache, KVCache, PreallocatedCache
+from labkit.library import LibraryModel
 from labkit.llama import Llama
 
 Make = Callable[[Llama], KVCache]
@@ -69,6 +74,66 @@ def test_a_second_prompt_needs_a_reset(tiny: Llama, cache: KVCache) -> None:
     assert cache.length == 0
     again = run(tiny, [3, 1, 4], cache)
     assert torch.allclose(again, fresh, atol=5e-4)
+
+
+def test_an_interrupted_pass_leaves_no_trace(
+    tiny: Llama, cache: KVCache
+) -> None:
+    run(tiny, IDS, cache)
+    entry = torch.ones(1, 2, 3, 8)
+    cache.append(0, entry, entry)  # stopped before layer 1
+    assert cache.length == 6
+    made = run(tiny, [7], cache)
+    expected = run(tiny, [*IDS, 7], GrowingCache(tiny.config))
+    assert torch.allclose(made, expected, atol=5e-4)
+    assert cache.view(0)[0].shape == (1, 2, 7, 8)
+
+
+@pytest.mark.parametrize(
+    ("shape", "dtype"),
+    [
+        ((2, 2, 1, 8), torch.float32),
+        ((1, 1, 1, 8), torch.float32),
+        ((1, 2, 1, 4), torch.float32),
+        ((1, 2, 1, 8), torch.bfloat16),
+    ],
+    ids=str,
+)
+def test_what_belongs_to_another_batch_or_model_is_refused(
+    tiny: Llama, cache: KVCache, shape: tuple[int, ...], dtype: torch.dtype
+) -> None:
+    run(tiny, IDS, cache)
+    entry = torch.ones(shape, dtype=dtype)
+    with pytest.raises(LabError, match="This cache is for 1 sequences"):
+        cache.append(0, entry, entry)
+
+
+@pytest.mark.parametrize("layers", [1, 5])
+@pytest.mark.parametrize("model", ["ours", "library"])
+def test_a_cache_of_another_depth_is_refused(
+    pair: tuple[Any, Llama], layers: int, model: str
+) -> None:
+    runner = pair[1] if model == "ours" else LibraryModel(pair[0])
+    config = dataclasses.replace(runner.config, layers=layers)
+    cache = PreallocatedCache(config, 16)
+    with pytest.raises(LabError, match=f"{layers} layers and the model 2"):
+        runner(torch.tensor([IDS]), cache)
+
+
+def test_the_librarys_model_does_not_hold_on_to_a_cache(
+    pair: tuple[Any, Llama],
+) -> None:
+    model = LibraryModel(pair[0])
+    cache = GrowingCache(model.config)
+    gc.disable()
+    try:
+        with torch.inference_mode():
+            model(torch.tensor([IDS]), cache)
+        gone = weakref.ref(cache)
+        del cache
+        assert gone() is None
+    finally:
+        gc.enable()
 
 
 @pytest.mark.parametrize("length", [-1, 7])
@@ -132,13 +197,18 @@ def test_bytes_are_those_of_the_tensors(
     assert cache.nbytes == expected
 
 
+@pytest.mark.parametrize("fused", [False, True])
+@pytest.mark.parametrize("length", [5, 6])
 def test_bytes_of_a_growing_cache_are_those_of_its_length(
-    tiny: Llama,
+    make_pair: Any, length: int, fused: bool
 ) -> None:
+    tiny = make_pair()[1]
+    if fused:
+        tiny = fuse(tiny)
     cache = GrowingCache(tiny.config)
     run(tiny, IDS, cache)
-    cache.truncate(5)
-    assert cache.nbytes == kv_cache.bytes_per_sequence(tiny.config, 5)
+    cache.truncate(length)
+    assert cache.nbytes == kv_cache.bytes_per_sequence(tiny.config, length)
     views = [kept for layer in (0, 1) for kept in cache.view(layer)]
     held = sum(kept.untyped_storage().nbytes() for kept in views)
     assert held == cache.nbytes

@@ -253,6 +253,11 @@ def config_of(library: Any) -> dict[str, Any]:
         ({"num_key_value_heads": 3}, "cannot share 3"),
         ({"head_dim": 7}, "of 7 values"),
         ({"num_attention_heads": True}, "num_attention_heads"),
+        ({"rms_norm_eps": float("nan")}, "rms_norm_eps"),
+        ({"rms_norm_eps": -5}, "rms_norm_eps"),
+        ({"rope_parameters": {"rope_theta": 0}}, "rope_theta"),
+        ({"rope_parameters": "yarn"}, "rope_parameters"),
+        ({"tie_word_embeddings": "false"}, "tie_word_embeddings"),
     ],
     ids=str,
 )
@@ -276,7 +281,9 @@ def test_config_of_transformers_4_is_read_too(pair: tuple[Any, Llama]) -> None:
     assert config.rope_scaling.original_context == 32
 
 
-def test_a_broken_config_file_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "config.json").write_text("{", encoding="utf-8")
+@pytest.mark.parametrize("text", ["{", "[]", "null", "[" * 9999, "\udcff"])
+def test_a_broken_config_file_is_refused(tmp_path: Path, text: str) -> None:
+    data = text.encode("utf-8", "surrogateescape")
+    (tmp_path / "config.json").write_bytes(data)
     with pytest.raises(LabError, match="fetch the model again"):
         Config.read(tmp_path)
