@@ -325,8 +325,106 @@ def test_one_row_for_several_ids_is_refused(tiny: Llama) -> None:
     def last(kept: Kept, ids: list[int]) -> Tensor:
         return hand.step(kept, ids)[-1:]
 
-    with pytest.raises(LabError, match="return a row of 97 for each"):
+    with pytest.raises(LabError, match="with a row of 97 for each"):
         check_cache(tiny, hand.start, last, PROMPT)
+
+
+@pytest.mark.parametrize(
+    ("change", "kind"),
+    [
+        (Tensor.tolist, "list"),
+        (Tensor.numpy, "ndarray"),
+        (lambda logits: None, "NoneType"),
+    ],
+    ids=["list", "array", "nothing"],
+)
+def test_what_is_no_tensor_is_refused(
+    tiny: Llama, change: Callable[[Tensor], object], kind: str
+) -> None:
+    hand = ByHand(tiny)
+
+    def step(kept: Kept, ids: list[int]) -> Any:
+        return change(hand.step(kept, ids))
+
+    with pytest.raises(LabError, match=f"step gave a {kind} for 9 ids"):
+        check_cache(tiny, hand.start, step, PROMPT)
+
+
+def test_infinite_logits_are_infinitely_far() -> None:
+    one, other = torch.tensor([[1.0, math.inf]]), torch.tensor([[1.0, 2.0]])
+    assert cache_check.distance(one, other) == math.inf
+
+
+def test_an_infinite_logit_is_placed(tiny: Llama) -> None:
+    class Endless(ByHand):
+        def step(self, kept: Kept, ids: list[int]) -> Tensor:
+            logits = super().step(kept, ids)
+            logits[-1, 3] = math.inf
+            return logits
+
+    hand = Endless(tiny)
+    with pytest.raises(LabError, match=r"position 8: one is not finite"):
+        check_cache(tiny, hand.start, hand.step, PROMPT)
+
+
+LONG = list(range(3, 23))
+"""20 ids: 80 in four cuts, where `tiny` has a context of 64."""
+
+
+@pytest.mark.parametrize("broken", BROKEN, ids=lambda b: b.__name__)
+def test_a_fault_is_named_where_others_leave_the_context(
+    tiny: Llama, broken: type[ByHand]
+) -> None:
+    hand = broken(tiny)
+    with pytest.raises(LabError, match=BROKEN[broken]):
+        check_cache(tiny, hand.start, hand.step, LONG)
+
+
+@pytest.mark.parametrize("index", range(len(FAULTS)))
+def test_a_planted_fault_has_room(tiny: Llama, index: int) -> None:
+    fault = FAULTS[index]
+    with pytest.raises(LabError, match=re.escape(fault.symptom)):
+        check_cache(tiny, *plant(tiny, fault), LONG)
+
+
+def test_a_cache_that_is_full_of_old_prompts_is_named(tiny: Llama) -> None:
+    """The fourth cut does not fit; the second and third tell enough."""
+    left = GrowingCache(tiny.config)
+
+    def step(cache: GrowingCache, ids: list[int]) -> Tensor:
+        return tiny(torch.tensor([ids]), cache)[0]
+
+    with pytest.raises(LabError, match="still holds an earlier prompt"):
+        check_cache(tiny, lambda: left, step, LONG)
+
+
+def test_a_refusal_is_placed_where_nothing_was_wrong_before(
+    tiny: Llama,
+) -> None:
+    left = PreallocatedCache(tiny.config, len(PROMPT))
+
+    def step(cache: PreallocatedCache, ids: list[int]) -> Tensor:
+        return tiny(torch.tensor([ids]), cache)[0]
+
+    placed = (
+        r"call 1 of a new conversation of 6 \+ 1 \+ 1 \+ 1 tokens step "
+        r"failed: 15 positions do not fit a cache made for 9"
+    )
+    with pytest.raises(LabError, match=placed):
+        check_cache(tiny, lambda: left, step, PROMPT)
+
+
+def test_a_prompt_beyond_the_context_is_the_models_refusal(
+    tiny: Llama,
+) -> None:
+    hand = ByHand(tiny)
+    with pytest.raises(LabError, match=r"^70 tokens do not fit"):
+        check_cache(tiny, hand.start, hand.step, list(range(70)))
+
+
+def test_a_misplaced_cache_keeps_its_layers(tiny: Llama) -> None:
+    placed = cache_check._Placed(GrowingCache(tiny.config), 5)
+    assert (placed.layers, placed.length) == (2, 5)
 
 
 @pytest.mark.parametrize("prompt", [[], [5, 6, 7], [5] * 9, [5, 6] * 4])

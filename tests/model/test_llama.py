@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -188,6 +189,21 @@ def test_fused_matrices_are_one_copy(make_pair: MakePair) -> None:
     assert layer.k.untyped_storage().data_ptr() == joined.data_ptr()
 
 
+@pytest.mark.parametrize("tied", [True, False])
+def test_fused_weights_let_go_of_the_file(
+    make_pair: MakePair, tmp_path: Path, tied: bool
+) -> None:
+    library, ours = make_pair(tie_word_embeddings=tied)
+    expected = logits_of(ours)
+    save(library, tmp_path)
+    fused = fuse(Llama.load(tmp_path))
+    assert (fused.head is fused.embedding) == tied
+    assert_close(logits_of(fused), expected)
+    if sys.platform == "linux":
+        maps = Path("/proc/self/maps").read_text(encoding="utf-8")
+        assert str(tmp_path) not in maps
+
+
 def test_bfloat16_stays_bfloat16(make_pair: MakePair) -> None:
     library, _ = make_pair()
     ours = Llama.of(library.to(torch.bfloat16))
@@ -207,11 +223,18 @@ def test_past_the_context_is_refused(tiny: Llama) -> None:
         tiny(torch.tensor([[5]]), cache)
 
 
+def save(library: Any, folder: Path) -> None:
+    """As a checkpoint's folder is; a tied head is left out, as usual."""
+    library.config.save_pretrained(folder)
+    weights = dict(library.state_dict())
+    if library.config.tie_word_embeddings:
+        del weights["lm_head.weight"]
+    save_file(weights, folder / "model.safetensors")
+
+
 def test_loads_a_saved_folder(pair: tuple[Any, Llama], tmp_path: Path) -> None:
     library, ours = pair
-    library.config.save_pretrained(tmp_path)
-    weights = {k: v.contiguous() for k, v in library.state_dict().items()}
-    save_file(weights, tmp_path / "model.safetensors")
+    save(library, tmp_path)
     loaded = Llama.load(tmp_path)
     assert loaded.config == ours.config
     assert torch.equal(logits_of(loaded), logits_of(ours))

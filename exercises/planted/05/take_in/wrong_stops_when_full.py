@@ -1,0 +1,12 @@
+# Fails: test_taken
+def take_in(lengths, free_bytes, bytes_per_token, block):
+    taken = used = held = 0
+    for length in lengths:
+        size = -(-length // block) * block * bytes_per_token
+        if held + size > free_bytes:
+            break
+        taken, used, held = taken + 1, used + length, held + size
+        if held == free_bytes:
+            break
+    wasted = 1 - used * bytes_per_token / held if held else None
+    return {"taken": taken, "held": held, "wasted": wasted}

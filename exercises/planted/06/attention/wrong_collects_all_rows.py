@@ -1,0 +1,22 @@
+# Fails: test_attention_blocks
+import math
+
+
+def attention(queries, keys, values, block, score):
+    rows = []
+    for start in range(0, len(queries), block):
+        end = min(start + block, len(queries))
+        rows += score(queries[start:end], keys[:end])
+    results = []
+    for i, row in enumerate(rows):
+        seen = list(row)[: i + 1]
+        top = max(seen)
+        weights = [math.exp(s - top) for s in seen]
+        total = sum(weights)
+        results.append(
+            [
+                sum(w * v for w, v in zip(weights, c, strict=False)) / total
+                for c in zip(*values, strict=True)
+            ]
+        )
+    return results
