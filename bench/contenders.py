@@ -18,6 +18,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from typing import IO, Any
 
+from report import F_LINEAR, LINEAR
+
 from labkit import checkpoints, machine
 from labkit.errors import LabError
 
@@ -25,6 +27,8 @@ Request = Mapping[str, Any]
 Answer = dict[str, Any]
 Work = Callable[[Request], Answer]
 """What a contender does; each request names one."""
+Product = Callable[[Any, Any], Any]
+"""Rows [rows, in] and a weight [out, in] to [rows, out]."""
 
 CONTEXT = 512
 PASSES = 9
@@ -34,9 +38,10 @@ SPEED_TRIES = 12
 def labkit_works(dtype: str) -> dict[str, Work]:
     """The course's own model with fused weights, FP32 or BF16."""
     import torch
+    import torch.nn.functional as F
     from safetensors.torch import load_file
 
-    from labkit.fused import fuse
+    from labkit.fused import fuse, linear
     from labkit.llama import Llama
     from labkit.llama_config import Config
 
@@ -47,9 +52,12 @@ def labkit_works(dtype: str) -> dict[str, Work]:
     model = fuse(Llama(Config.read(folder), weights))
     del weights
     never = checkpoints.end_ids()
+    products: dict[str, Product] = {LINEAR: linear, F_LINEAR: F.linear}
     return {
         "generate": lambda request: _batch(model, never, request),
-        "linear": lambda request: _linear(model, request["rows"]),
+        "matrices": lambda request: matrices_alone(
+            model, request["rows"], products[request["product"]]
+        ),
     }
 
 
@@ -88,30 +96,34 @@ def generated(
     return {"ids": ids, "prefill_s": prefill_s, "decode_s": decode_s}
 
 
-def _linear(model: Any, rows: int) -> Answer:
-    """Seconds of one pass through the matrices alone, for `rows` rows."""
+def matrices_alone(model: Any, rows: int, product: Product) -> Answer:
+    """One pass through all weight matrices of a fused model, and no more.
+
+    For `rows` rows of random numbers, each matrix read once: the median of
+    `PASSES` passes in seconds, and the bytes of the matrices over it.
+    """
     import torch
 
-    from labkit.fused import linear
-
-    config = model.config
-    x = torch.randn(rows, config.hidden, dtype=model.dtype)
-    wide = torch.randn(rows, config.mlp, dtype=model.dtype)
-    heads = torch.randn(
-        rows, config.query_heads * config.head_size, dtype=model.dtype
-    )
+    pairs = []
+    for layer in model.layers:
+        pairs += [layer.qkv, layer.o, layer.gate_up, layer.down]
+    inputs = {
+        size: torch.randn(rows, size, dtype=model.dtype)
+        for size in {weight.shape[1] for weight in (*pairs, model.head)}
+    }
+    steps = [(inputs[weight.shape[1]], weight) for weight in pairs]
+    last = inputs[model.head.shape[1]]
+    steps.append((last[-1:] if rows > MOST_SEQUENCES else last, model.head))
     seconds = []
     with torch.inference_mode():
         for _ in range(PASSES):
             start = time.perf_counter_ns()
-            for layer in model.layers:
-                linear(x, layer.qkv)
-                linear(heads, layer.o)
-                linear(x, layer.gate_up)
-                linear(wide, layer.down)
-            linear(x[-1:] if rows > MOST_SEQUENCES else x, model.head)
+            for x, weight in steps:
+                product(x, weight)
             seconds.append((time.perf_counter_ns() - start) / 1e9)
-    return {"pass_s": statistics.median(seconds)}
+    pass_s = statistics.median(seconds)
+    read = sum(weight.nbytes for _, weight in steps)
+    return {"pass_s": pass_s, "bytes_per_s": read / pass_s}
 
 
 MOST_SEQUENCES = 16

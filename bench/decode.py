@@ -16,6 +16,7 @@ llama.cpp the timings that its server reports (no HTTP is in them).
 from __future__ import annotations
 
 import argparse
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -59,8 +60,8 @@ PROMPT_TOKENS, NEW_TOKENS = 128, 64
 ROUNDS, WARMUPS = 5, 1
 APART = 7
 """Tokens between the beginnings of two prompts of a batch."""
-ENVIRONMENT = {"OMP_WAIT_POLICY": "ACTIVE"}
-"""Threads that wait for each other spin, as llama.cpp's own do."""
+THREADING = ("OMP_", "GOMP_", "KMP_", "MKL_")
+"""Beginnings of the variables that decide how threads compute and wait."""
 DTYPES = {FP32: "float32", BF16: "bfloat16"}
 BYTES = {FP32: 4, BF16: 2}
 
@@ -74,27 +75,58 @@ class Condition:
     request: Mapping[str, Any]
 
 
-class Worker:
-    """One contender's process; suspended unless it is asked something."""
+def settings(threads: int) -> dict[str, str]:
+    """The threading variables of every contender, and no others.
 
-    def __init__(self, name: str, threads: int, log: IO[bytes]) -> None:
+    Threads that wait for each other spin, as llama.cpp's own do.
+    """
+    return {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "ACTIVE"}
+
+
+def environment(
+    inherited: Mapping[str, str], chosen: Mapping[str, str]
+) -> dict[str, str]:
+    """What is inherited, its threading variables replaced by `chosen`."""
+    kept = {
+        name: value
+        for name, value in inherited.items()
+        if not name.upper().startswith(THREADING)
+    }
+    return {**kept, **chosen}
+
+
+class Worker:
+    """One contender's process; suspended unless it is asked something.
+
+    `command` starts it, and `log` takes what it writes as an error.
+    LabError, and no process left, when it does not get ready.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        command: Sequence[str],
+        variables: Mapping[str, str],
+        log: IO[bytes],
+    ) -> None:
         self.name, self._log = name, log
         self._process = subprocess.Popen(
-            [sys.executable, str(HERE / "contenders.py"), name, str(threads)],
+            command,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
             encoding="utf-8",
-            env={
-                **os.environ,
-                **ENVIRONMENT,
-                "OMP_NUM_THREADS": str(threads),
-            },
+            errors="replace",
+            env=variables,
         )
-        self._handle = psutil.Process(self._process.pid)
-        self._read()
-        self._handle.suspend()
+        try:
+            self._handle = psutil.Process(self._process.pid)
+            self._read()
+            self._suspend()
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def pid(self) -> int:
@@ -103,12 +135,13 @@ class Worker:
 
     def ask(self, request: Mapping[str, Any]) -> dict[str, Any]:
         """Its answer; LabError when it has none."""
-        self._handle.resume()
-        stdin = self._process.stdin
-        if stdin is not None:
-            print(json.dumps(request), file=stdin, flush=True)
+        # One that has died is no error yet: `_read` has its last words.
+        # (Windows calls a pipe without a reader an invalid argument.)
+        with contextlib.suppress(psutil.NoSuchProcess, OSError):
+            self._handle.resume()
+            print(json.dumps(request), file=self._process.stdin, flush=True)
         answer = self._read()
-        self._handle.suspend()
+        self._suspend()
         return answer
 
     def close(self) -> None:
@@ -116,12 +149,23 @@ class Worker:
         self._process.kill()
         self._process.communicate()
 
+    def _suspend(self) -> None:
+        with contextlib.suppress(psutil.NoSuchProcess):  # as in `ask`
+            self._handle.suspend()
+
     def _read(self) -> dict[str, Any]:
         line = self._process.stdout.readline() if self._process.stdout else ""
-        answer = json.loads(line) if line else {"error": self._last_words()}
+        if not line:
+            raise LabError(f"{self.name} stopped: {self._last_words()}")
+        try:
+            answer = documents.parse(line)
+        except LabError as error:
+            raise LabError(
+                f"{self.name} answered {line.strip()[:200]!r}, and {error}."
+            ) from error
         if "error" in answer:
             raise LabError(f"{self.name} stopped: {answer['error']}")
-        return dict(answer)
+        return answer
 
     def _last_words(self) -> str:
         self._log.seek(0)
@@ -141,14 +185,18 @@ def conditions(prompts: Sequence[Sequence[int]]) -> list[Condition]:
         name = reports.in_batch(contender, count)
         return Condition(name, contender, request)
 
-    def alone(contender: str, rows: int) -> Condition:
-        request = {"work": "linear", "rows": rows}
-        return Condition(reports.matrices(contender, rows), contender, request)
+    def alone(
+        contender: str, rows: int, product: str = reports.LINEAR
+    ) -> Condition:
+        request = {"work": "matrices", "rows": rows, "product": product}
+        name = reports.matrices(contender, rows, product)
+        return Condition(name, contender, request)
 
     return [
         *map(generate, (FP32, BF16, LIBRARY, LLAMA_CPP)),
         *(generate(name, n) for name in (FP32, BF16) for n in BATCHES),
         alone(FP32, 1),
+        alone(FP32, 1, reports.F_LINEAR),
         alone(FP32, PROMPT_TOKENS),
         alone(BF16, 8),
         Condition(MACHINE, MACHINE, {"work": "speed"}),
@@ -170,12 +218,15 @@ def prompts_of(ids: Sequence[int]) -> list[list[int]]:
 @contextmanager
 def workers(names: Sequence[str], threads: int) -> Iterator[dict[str, Worker]]:
     """Start the contenders one after the other; end them all."""
+    variables = environment(os.environ, settings(threads))
+    script = str(HERE / "contenders.py")
     with ExitStack() as stack:
         made = {}
         for name in names:
             print(f"Starting {name} ...", flush=True)
             log = stack.enter_context(tempfile.TemporaryFile())
-            made[name] = Worker(name, threads, log)
+            command = [sys.executable, script, name, str(threads)]
+            made[name] = Worker(name, command, variables, log)
             stack.callback(made[name].close)
         yield made
 
@@ -258,7 +309,7 @@ def measured() -> Report:
             threads,
             hashlib.sha256(text.encode()).hexdigest(),
         ),
-        environment=ENVIRONMENT,
+        environment=settings(threads),
         prompt_tokens=PROMPT_TOKENS,
         new_tokens=NEW_TOKENS,
         weight_bytes={n: costs.weight_bytes(config, BYTES[n]) for n in BYTES},
@@ -303,6 +354,23 @@ def path_here() -> Path:
     return RESULTS / folder / FILE
 
 
+def publish(report: Report, path: Path) -> None:
+    """Print a report, then keep it: what was measured is seen in any case.
+
+    LabError when the disk refuses.
+    """
+    print(reports.as_text(report), flush=True)
+    try:
+        store.write_text(path, reports.to_text(report))
+    except OSError as error:
+        raise LabError(
+            f"The report above could not be kept in {path.parent}"
+            f" ({error.strerror or error}): free space there or make it"
+            " writable, and run this again."
+        ) from error
+    print(f"\nKept in {path}")
+
+
 def main() -> None:
     """Measure, or show what was measured."""
     parser = argparse.ArgumentParser(
@@ -321,10 +389,7 @@ def main() -> None:
         document = documents.read(shown)
         print(reports.as_markdown(reports.from_json(document)))
         return
-    made = measured()
-    store.write_text(path_here(), reports.to_text(made))
-    print(reports.as_text(made))
-    print(f"\nKept in {path_here().relative_to(HERE.parent)}")
+    publish(measured(), path_here())
 
 
 if __name__ == "__main__":

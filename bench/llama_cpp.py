@@ -20,6 +20,8 @@ MISSING = (
     ' run `python -m pip install -c constraints.txt -e ".[peers]"`.'
 )
 FILE = "model.f32.gguf"
+WRITER = 1
+"""Counts the ways in which `write_f32` has written; another writes anew."""
 NEEDED_BYTES = 600 * 2**20
 TIMEOUT_S = 120
 LEFT_BEHIND = ("GGUF.", "general.file_type", "general.quantization_version")
@@ -82,9 +84,10 @@ def f32_gguf(
     root = root or store.home()
     folder = root / "peers" / f"{name}-f32"
     checkpoint = checkpoints.find(name)
+    revision = f"{checkpoint.revision}, writer {WRITER}"
     kept = Manifest.read(folder)
-    fresh = kept is not None and kept.revision == checkpoint.revision
-    if kept is not None and fresh and not kept.problems(folder):
+    fresh = kept is not None and kept.revision == revision
+    if kept is not None and fresh and not kept.problems(folder, [FILE]):
         return folder / FILE
     source = _gguf_of(checkpoints.require(checkpoint, root))
     with store.replacing(folder, root) as staged:
@@ -92,7 +95,7 @@ def f32_gguf(
         say(f"Writing {source.name} as F32 for llama.cpp, once ...")
         write_f32(source, staged / FILE)
         pins = {FILE: Pin.of(staged / FILE)}
-        Manifest(name, source.name, checkpoint.revision, pins).write(staged)
+        Manifest(name, source.name, revision, pins).write(staged)
     return folder / FILE
 
 
@@ -129,7 +132,10 @@ def serve(gguf: Path, threads: int, context: int) -> Any:
 
 
 def complete(address: str, prompt: Sequence[int], new_tokens: int) -> Timed:
-    """Continue a prompt greedily by exactly `new_tokens` tokens."""
+    """Continue a prompt greedily by exactly `new_tokens` tokens.
+
+    LabError when the server gives fewer or more.
+    """
     import requests
 
     request = {
@@ -144,7 +150,13 @@ def complete(address: str, prompt: Sequence[int], new_tokens: int) -> Timed:
         f"{address}/completion", json=request, timeout=TIMEOUT_S
     )
     answer.raise_for_status()
-    return timed(answer.json())
+    made = timed(answer.json())
+    if len(made.ids) != new_tokens:
+        raise LabError(
+            f"llama.cpp gave {len(made.ids)} of {new_tokens} new tokens: it"
+            " did not do the same work."
+        )
+    return made
 
 
 def timed(answer: dict[str, Any]) -> Timed:

@@ -11,6 +11,7 @@ from itertools import zip_longest
 from typing import Any
 
 from labkit import documents, stats, tables
+from labkit.errors import LabError
 from labkit.machine import Machine
 from labkit.observations import Observation, noise_of
 from labkit.results import Model, Protocol
@@ -21,6 +22,8 @@ VERSION = 1
 FP32, BF16 = "labkit FP32", "labkit BF16"
 LIBRARY, LLAMA_CPP = "transformers", "llama.cpp"
 MACHINE = "machine"
+LINEAR, F_LINEAR = "labkit.fused.linear", "F.linear"
+"""Ways to multiply a few rows by a matrix."""
 BATCHES = (4, 8, 16)
 Tokens = tuple[tuple[int, ...], ...]
 
@@ -30,9 +33,9 @@ def in_batch(contender: str, sequences: int) -> str:
     return contender if sequences == 1 else f"{contender}, batch {sequences}"
 
 
-def matrices(contender: str, rows: int) -> str:
+def matrices(contender: str, rows: int, product: str = LINEAR) -> str:
     """Name of the condition that runs the matrices alone."""
-    return f"{contender}, matrices alone, {rows} rows"
+    return f"{contender}, matrices alone, {rows} rows by {product}"
 
 
 @dataclass(frozen=True)
@@ -40,7 +43,8 @@ class Report:
     """One run: what was measured, on what, and every observation.
 
     The value of an observation has `prefill_s` and `decode_s` of a
-    generation, `pass_s` of the matrices alone, or a `machine.Speed`.
+    generation, `pass_s` and `bytes_per_s` of the matrices alone, or a
+    `machine.Speed`.
     """
 
     started_utc: str
@@ -49,7 +53,7 @@ class Report:
     model: Model
     protocol: Protocol
     environment: Mapping[str, str]
-    """Settings that all processes with PyTorch were started with."""
+    """Threading variables that all contenders were started with."""
     prompt_tokens: int
     new_tokens: int
     weight_bytes: Mapping[str, int]
@@ -133,8 +137,19 @@ def ceilings(
 
 
 def paired(above: Sequence[float], below: Sequence[float]) -> float | None:
-    """Median over the rounds of the ratio within a round; None without."""
-    ratios = [a / b for a, b in zip(above, below, strict=False) if b > 0]
+    """Median over the rounds of the ratio within a round.
+
+    None where one side was not measured; LabError where they have a
+    different number of rounds.
+    """
+    if not above or not below:
+        return None
+    if len(above) != len(below):
+        raise LabError(
+            f"{len(above)} rounds cannot be compared with {len(below)}: this"
+            " report is not whole, so measure again."
+        )
+    ratios = [a / b for a, b in zip(above, below, strict=True) if b > 0]
     return stats.median(ratios) if ratios else None
 
 
@@ -302,6 +317,36 @@ def _figures(rates: Sequence[float], batch: int) -> tuple[str, str, str]:
     )
 
 
+MATRIX_HEAD = (
+    "all weight matrices, one row, FP32",
+    "ms",
+    "GB/s",
+    "middle half",
+    "of this machine's",
+)
+
+
+def matrix_rows(report: Report) -> list[tuple[str, ...]]:
+    """How fast each product reads the weights; medians over the rounds."""
+    able = values(report, MACHINE, "read_bytes_per_s")
+    made: list[tuple[str, ...]] = [MATRIX_HEAD]
+    for product in (F_LINEAR, LINEAR):
+        condition = matrices(FP32, 1, product)
+        read = values(report, condition, "bytes_per_s")
+        seen, share = stats.spread(read), paired(read, able)
+        seconds = stats.median(values(report, condition, "pass_s"))
+        made.append(
+            (
+                product,
+                f"{seconds * 1e3:.1f}",
+                f"{seen.median / 1e9:.1f}",
+                f"{seen.lower / 1e9:.1f} to {seen.upper / 1e9:.1f}",
+                "" if share is None else f"{share:.0%}",
+            )
+        )
+    return made
+
+
 def goal_lines(report: Report) -> Iterator[str]:
     """Each goal as one line: reached, missed or not measured, and why."""
     for goal in goals(report):
@@ -346,6 +391,8 @@ def as_text(report: Report) -> str:
             "",
             tables.as_text(rows(report)),
             "",
+            tables.as_text(matrix_rows(report)),
+            "",
             *token_lines(report),
             "",
             *goal_lines(report),
@@ -354,20 +401,26 @@ def as_text(report: Report) -> str:
 
 
 def as_markdown(report: Report) -> str:
-    """The table and the goals for a README."""
-    head, *body = rows(report)
-    rule = ("---", *("---:" for _ in head[1:]))
-    table = [_markdown_row(cells) for cells in (head, rule, *body)]
+    """The tables and the goals for a README."""
     bullets: Callable[[str], str] = "- {}".format
     return "\n".join(
         [
             *map(bullets, context_lines(report)),
             "",
-            *table,
+            *_markdown_table(rows(report)),
+            "",
+            *_markdown_table(matrix_rows(report)),
             "",
             *map(bullets, goal_lines(report)),
         ]
     )
+
+
+def _markdown_table(lines: Sequence[Sequence[str]]) -> list[str]:
+    """Rows of cells, the first a heading, as the lines of a table."""
+    head, *body = lines
+    rule = ("---", *("---:" for _ in head[1:]))
+    return [_markdown_row(cells) for cells in (head, rule, *body)]
 
 
 def _markdown_row(cells: Sequence[str]) -> str:

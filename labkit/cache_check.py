@@ -11,6 +11,7 @@ torch is loaded with this module; import it where a cache is checked.
 from __future__ import annotations
 
 import copy
+import dataclasses
 import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -81,19 +82,36 @@ def check_cache(
     ids)` runs ids that come after it: logits [len(ids), vocabulary].
     `model` has the same weights. LabError, which names the symptom, where a
     logit differs by more than `tolerance`; rounding is about a tenth of its
-    default for logits of some tens.
+    default for logits of some tens. LabError as well where `step` refuses
+    a call, unless logits before it say what is wrong.
     """
     cuts = cuts_of(prompt_ids)
-    vocabulary = model.config.vocabulary
-    seen = [run(start, step, cut, vocabulary) for cut in cuts]
     right = [without_cache(model, cut) for cut in cuts]
-    apart = [distance(s, r) for s, r in zip(seen, right, strict=True)]
-    if max(apart) <= tolerance:
+    seen, refusal = _seen(start, step, cuts, model.config.vocabulary)
+    apart = [distance(s, r) for s, r in zip(seen, right, strict=False)]
+    wrong = [index for index, gap in enumerate(apart) if gap > tolerance]
+    if not wrong:
+        if refusal is not None:
+            raise refusal
         return max(apart)
-    worst = next(i for i, gap in enumerate(apart) if gap > tolerance)
-    where = _where(cuts[worst], seen[worst], right[worst], tolerance)
-    symptom = _name(model, cuts, seen, tolerance)
-    raise LabError(f"{symptom or _unnamed(cuts[worst])} {where}")
+    first = wrong[0]
+    where = _where(cuts[first], seen[first], right[first], tolerance)
+    symptom = _name(model, cuts[: len(seen)], seen, tolerance)
+    text = f"{symptom or _unnamed(cuts[first])} {where}"
+    raise LabError(text) from refusal
+
+
+def _seen(
+    start: Start, step: Step, cuts: Sequence[Cut], vocabulary: int
+) -> tuple[list[Tensor], LabError | None]:
+    """Logits of each cut up to the first that is refused, and the refusal."""
+    seen: list[Tensor] = []
+    for cut in cuts:
+        try:
+            seen.append(run(start, step, cut, vocabulary))
+        except LabError as error:
+            return seen, error
+    return seen, None
 
 
 def cuts_of(prompt_ids: Sequence[int]) -> list[Cut]:
@@ -116,19 +134,35 @@ def cuts_of(prompt_ids: Sequence[int]) -> list[Cut]:
 def run(start: Start, step: Step, cut: Cut, vocabulary: int) -> Tensor:
     """Logits after each id of one new conversation: [ids, vocabulary].
 
-    LabError when a call does not give a row for each of its ids.
+    LabError when a call refuses its ids or gives no row for each of them.
     """
     state, rows = start(), []
     with torch.inference_mode():
-        for ids in cut.chunks():
-            logits = step(state, ids)
-            if tuple(logits.shape) != (len(ids), vocabulary):
+        for number, ids in enumerate(cut.chunks(), start=1):
+            try:
+                logits = step(state, ids)
+            except LabError as error:
                 raise LabError(
-                    f"step gave logits of shape {tuple(logits.shape)} for "
-                    f"{len(ids)} ids: return a row of {vocabulary} for each."
-                )
+                    f"In call {number} of a new conversation of {cut} tokens "
+                    f"step failed: {error}"
+                ) from error
+            _require_rows(logits, len(ids), vocabulary)
             rows.append(logits)
     return torch.cat(rows)
+
+
+def _require_rows(logits: object, count: int, vocabulary: int) -> None:
+    """LabError unless these are logits [count, vocabulary]."""
+    wanted = f"return a tensor with a row of {vocabulary} for each"
+    if not isinstance(logits, Tensor):
+        raise LabError(
+            f"step gave a {type(logits).__name__} for {count} ids: {wanted}."
+        )
+    if tuple(logits.shape) != (count, vocabulary):
+        raise LabError(
+            f"step gave logits of shape {tuple(logits.shape)} for {count} "
+            f"ids: {wanted}."
+        )
 
 
 def without_cache(model: Llama, cut: Cut) -> Tensor:
@@ -146,14 +180,16 @@ def _gaps(one: Tensor, other: Tensor) -> Tensor:
     """The largest difference in each row."""
     gaps = (one - other).abs()
     both = one.isnan() & other.isnan()
-    return gaps.masked_fill(both, 0).nan_to_num(nan=math.inf).amax(dim=-1)
+    gaps = gaps.masked_fill(both, 0).nan_to_num(nan=math.inf, posinf=math.inf)
+    return gaps.amax(dim=-1)
 
 
 def _where(cut: Cut, seen: Tensor, right: Tensor, tolerance: float) -> str:
     gaps = _gaps(seen, right)
     first = int((gaps > tolerance).nonzero()[0])
     gap = float(gaps[first])
-    by = f"a logit is off by {gap:.2g}" if gap < math.inf else "one is NaN"
+    finite = gap < math.inf
+    by = f"a logit is off by {gap:.2g}" if finite else "one is not finite"
     return (
         f"With {len(cut.ids)} tokens in calls of {cut} the first wrong "
         f"logits are those after position {first}: {by}, and rounding stays "
@@ -205,6 +241,11 @@ class _Placed:
     cache: GrowingCache
     length: int
 
+    @property
+    def layers(self) -> int:
+        """For how many layers the cache is."""
+        return self.cache.layers
+
     def append(
         self, layer: int, keys: Tensor, values: Tensor
     ) -> tuple[Tensor, Tensor]:
@@ -214,6 +255,8 @@ class _Placed:
 def plant(model: Llama, fault: Fault) -> tuple[Start, Step]:
     """`start` and `step` of a model with this fault; weights are shared."""
     left = GrowingCache(model.config)
+    # Positions that are too far must not end the search for their fault.
+    roomy = dataclasses.replace(model.config, context=2**31)
 
     def start() -> _Conversation:
         return _Conversation(left if fault.stale else _empty(model))
@@ -226,6 +269,7 @@ def plant(model: Llama, fault: Fault) -> tuple[Start, Step]:
         placed = _Placed(state.cache, fault.position(since, new, first))
         mask = fault.visible(held, new, first)
         faulty = copy.copy(model)
+        faulty.config = roomy
         faulty.attention = lambda q, k, v, _: fused_attention(q, k, v, mask)
         return faulty(torch.tensor([ids]), placed)[0]
 

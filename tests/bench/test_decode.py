@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import json
-from collections.abc import Callable
+import os
+import re
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+import psutil
 import pytest
 
+from labkit import store
 from labkit.errors import LabError
 
 
@@ -73,6 +82,195 @@ def test_an_unknown_contender_is_refused(bench: Callable[[str], Any]) -> None:
         bench("contenders").works_of("x", 1)
 
 
+@pytest.fixture
+def start(decode: Any) -> Iterator[Callable[..., Any]]:
+    """Starts a worker whose process runs the given Python source."""
+    with contextlib.ExitStack() as stack:
+
+        def make(
+            source: str, variables: Mapping[str, str] = os.environ
+        ) -> Any:
+            log = stack.enter_context(tempfile.TemporaryFile())
+            command = [sys.executable, "-c", source]
+            worker = decode.Worker("child", command, variables, log)
+            stack.callback(worker.close)
+            return worker
+
+        yield make
+
+
+READY = "import os, sys, json; print('{}', flush=True)\n"
+
+
+def wait_until_stopped(child: psutil.Process) -> None:
+    """A signal takes a moment to arrive."""
+    for _ in range(500):
+        if child.status() == psutil.STATUS_STOPPED:
+            return
+        time.sleep(0.01)
+    pytest.fail("it still runs")
+
+
+def test_a_worker_answers_and_is_suspended_in_between(
+    start: Callable[..., Any],
+) -> None:
+    worker = start(
+        f"{READY}for line in sys.stdin: print(line, end='', flush=True)"
+    )
+    for number in (1, 2):
+        assert worker.ask({"x": number}) == {"x": number}
+        wait_until_stopped(psutil.Process(worker.pid))
+    worker.close()
+    assert not psutil.pid_exists(worker.pid)
+
+
+@pytest.mark.parametrize(
+    ("line", "reason"),
+    [
+        ("no JSON", "answered 'no JSON', and it is not JSON"),
+        ("[]", "answered '[]', and it is not a JSON object"),
+        ("7", "answered '7', and it is not a JSON object"),
+        ('{"x": NaN}', "NaN is not a finite number"),
+        ('{"error": "no model"}', "child stopped: no model"),
+    ],
+)
+def test_a_start_that_fails_leaves_no_process(
+    start: Callable[..., Any], tmp_path: Path, line: str, reason: str
+) -> None:
+    note = tmp_path / "pid"
+    source = (
+        f"import os, pathlib; pathlib.Path({str(note)!r}).write_text("
+        f"str(os.getpid())); print({line!r}, flush=True); input()"
+    )
+    with pytest.raises(LabError, match=re.escape(reason)):
+        start(source)
+    assert not psutil.pid_exists(int(note.read_text(encoding="utf-8")))
+
+
+def test_one_that_no_longer_listens_has_last_words(
+    start: Callable[..., Any],
+) -> None:
+    """Nothing reads its pipe: what is written to it is an error."""
+    worker = start(
+        "import os, sys; os.close(0); print('{}', flush=True)\n"
+        "print('first', 'out of memory', sep='\\n', file=sys.stderr)"
+    )
+    with pytest.raises(LabError, match="child stopped: out of memory"):
+        worker.ask({})
+
+
+def test_a_killed_worker_is_an_error(start: Callable[..., Any]) -> None:
+    worker = start(f"{READY}input()")
+    child = psutil.Process(worker.pid)
+    child.kill()
+    child.wait()
+    with pytest.raises(LabError, match="child stopped: it gave no reason"):
+        worker.ask({})
+
+
+def test_workers_have_the_recorded_settings_alone(
+    decode: Any, start: Callable[..., Any]
+) -> None:
+    """What was set for something else does not reach a contender."""
+    inherited = {
+        **os.environ,
+        "OMP_PROC_BIND": "true",
+        "GOMP_SPINCOUNT": "1000",
+        "KMP_BLOCKTIME": "0",
+        "MKL_NUM_THREADS": "7",
+        "OMP_NUM_THREADS": "9",
+        "LABKIT_NOTE": "kept",
+    }
+    chosen = decode.settings(2)
+    worker = start(
+        f"{READY}input(); print(json.dumps(dict(os.environ)))",
+        decode.environment(inherited, chosen),
+    )
+    found = worker.ask({})
+    threading = {
+        name: value
+        for name, value in found.items()
+        if name.startswith(("OMP_", "GOMP_", "KMP_", "MKL_"))
+    }
+    assert threading == chosen
+    assert threading["OMP_NUM_THREADS"] == "2"
+    assert found["LABKIT_NOTE"] == "kept"
+
+
+@pytest.fixture
+def short_report(
+    decode: Any, monkeypatch: pytest.MonkeyPatch
+) -> Callable[..., None]:
+    """Publishes a report that reads "the table"."""
+    monkeypatch.setattr(decode.reports, "as_text", lambda made: "the table")
+    monkeypatch.setattr(decode.reports, "to_text", lambda made: "{}")
+    return lambda path: decode.publish(None, path)
+
+
+def test_a_report_is_printed_and_kept(
+    short_report: Callable[..., None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    short_report(tmp_path / "a" / "decode.json")
+    assert (tmp_path / "a" / "decode.json").read_text("utf-8") == "{}"
+    assert capsys.readouterr().out.startswith("the table\n")
+
+
+def test_a_disk_that_refuses_loses_no_report(
+    short_report: Callable[..., None],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    (tmp_path / "file").write_text("", encoding="utf-8")
+    with pytest.raises(LabError, match="could not be kept in"):
+        short_report(tmp_path / "file" / "decode.json")
+    assert capsys.readouterr().out == "the table\n"
+
+
+@pytest.mark.parametrize(("rows", "last"), [(1, 1), (8, 8), (128, 1)])
+def test_matrices_alone_reads_each_matrix_once(
+    bench: Callable[[str], Any], rows: int, last: int
+) -> None:
+    import torch
+
+    from labkit.fused import fuse
+    from labkit.llama import Llama
+    from labkit.llama_config import Config
+
+    config = Config(2, 4, 2, 8, 32, 64, 97, 64, 1e4, 1e-5, True)
+    weights = {n: torch.ones(*s) for n, s in config.shapes().items()}
+    model = fuse(Llama(config, weights))
+    calls: list[tuple[int, int, int]] = []
+
+    def product(x: Any, weight: Any) -> None:
+        assert x.shape[1] == weight.shape[1]
+        calls.append((x.shape[0], *weight.shape))
+
+    made = bench("contenders").matrices_alone(model, rows, product)
+    layer = [
+        (rows, 64, 32),
+        (rows, 32, 32),
+        (rows, 128, 32),
+        (rows, 32, 64),
+    ]
+    one_pass = [*layer, *layer, (last, 97, 32)]
+    assert calls == one_pass * bench("contenders").PASSES
+    read = made["bytes_per_s"] * made["pass_s"]
+    assert read == pytest.approx(4 * sum(out * n for _, out, n in one_pass))
+
+
+def test_both_products_are_measured_with_one_row(decode: Any) -> None:
+    plan = decode.conditions(decode.prompts_of(range(500)))
+    asked = [
+        (c.contender, c.request["rows"], c.request["product"])
+        for c in plan
+        if c.request["work"] == "matrices"
+    ]
+    assert ("labkit FP32", 1, "F.linear") in asked
+    assert ("labkit FP32", 1, "labkit.fused.linear") in asked
+
+
 def test_llama_cpp_timings(bench: Callable[[str], Any]) -> None:
     timings = {"prompt_n": 3, "prompt_ms": 7.5, "predicted_ms": 40.0}
     answer = {"tokens": [5, 6], "timings": timings}
@@ -88,6 +286,87 @@ def test_another_answer_is_refused(
 ) -> None:
     with pytest.raises(LabError, match="xllamacpp"):
         bench("llama_cpp").timed(answer)
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_another_number_of_new_tokens_is_refused(
+    bench: Callable[[str], Any], monkeypatch: pytest.MonkeyPatch, count: int
+) -> None:
+    import requests
+
+    timings = {"prompt_n": 3, "prompt_ms": 7.5, "predicted_ms": 40.0}
+
+    def post(*args: object, **settings: object) -> requests.Response:
+        answer = requests.Response()
+        answer.status_code = 200
+        text = json.dumps({"tokens": [5] * count, "timings": timings})
+        answer._content = text.encode()
+        return answer
+
+    monkeypatch.setattr(requests, "post", post)
+    llama_cpp = bench("llama_cpp")
+    with pytest.raises(LabError, match=f"gave {count} of 2 new tokens"):
+        llama_cpp.complete("http://127.0.0.1:1", [1, 2, 3], 2)
+    made = llama_cpp.complete("http://127.0.0.1:1", [1, 2, 3], count)
+    assert made.ids == (5,) * count
+
+
+@pytest.fixture
+def convert(
+    bench: Callable[[str], Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> Callable[[], int]:
+    """Asks for the F32 file; how often it has been written by now."""
+    llama_cpp, written = bench("llama_cpp"), []
+    source = tmp_path / "model"
+    source.mkdir()
+    (source / "small.gguf").write_bytes(b"small")
+
+    def write(source: Path, target: Path) -> None:
+        written.append(target)
+        target.write_bytes(b"large")
+
+    def convert() -> int:
+        path = llama_cpp.f32_gguf(root=tmp_path, say=lambda text: None)
+        assert path.read_bytes() == b"large"
+        return len(written)
+
+    monkeypatch.setattr(
+        llama_cpp.checkpoints, "require", lambda *given: source
+    )
+    monkeypatch.setattr(llama_cpp, "write_f32", write)
+    monkeypatch.setattr(llama_cpp, "NEEDED_BYTES", 0)
+    return convert
+
+
+def test_f32_gguf_is_written_once(convert: Callable[[], int]) -> None:
+    assert [convert(), convert()] == [1, 1]
+
+
+def test_f32_gguf_of_another_writer_is_written_anew(
+    bench: Callable[[str], Any],
+    convert: Callable[[], int],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    convert()
+    monkeypatch.setattr(bench("llama_cpp"), "WRITER", 2)
+    assert convert() == 2
+
+
+@pytest.mark.parametrize("keep", [True, False])
+def test_an_f32_gguf_without_a_pin_is_not_trusted(
+    convert: Callable[[], int], tmp_path: Path, keep: bool
+) -> None:
+    """A manifest of no files says nothing about the one that lies there."""
+    convert()
+    (folder,) = (tmp_path / "peers").iterdir()
+    path = folder / store.MANIFEST
+    document = json.loads(path.read_text(encoding="utf-8"))
+    path.write_text(json.dumps({**document, "files": {}}), encoding="utf-8")
+    if not keep:
+        (folder / "model.f32.gguf").unlink()
+    assert convert() == 2
 
 
 def test_f32_gguf_keeps_names_order_and_values(

@@ -28,6 +28,16 @@ MAIN = {
 """Sequences, seconds of the prefill, seconds of the rest."""
 
 
+READ = 1e12
+"""Bytes/s of the first round."""
+ALONE = {
+    (1, "labkit.fused.linear"): (0.2, 400.0),
+    (1, "F.linear"): (0.8, 100.0),
+    (128, "labkit.fused.linear"): (0.05, 1600.0),
+}
+"""Seconds and bytes/s of the matrices alone, by rows and product."""
+
+
 def seen(condition: str, repeat: int, value: object) -> Observation:
     return Observation(condition, repeat, 1, 1.0, 0.0, value=value)
 
@@ -39,12 +49,13 @@ def observations(conditions: dict[str, tuple[int, float, float]]) -> Any:
             value = {"prefill_s": n * prefill, "decode_s": n * decode}
             yield seen(name, n, value)
     for n in range(1, ROUNDS + 1):
-        yield seen("machine", n, {"read_bytes_per_s": 1000.0 / n})
-        for rows, seconds in ((1, 0.2), (128, 0.05)):
-            name = f"labkit FP32, matrices alone, {rows} rows"
-            yield seen(name, n, {"pass_s": seconds})
-        name = "labkit BF16, matrices alone, 8 rows"
-        yield seen(name, n, {"pass_s": 0.1})
+        yield seen("machine", n, {"read_bytes_per_s": READ / n})
+        for (rows, product), (seconds, speed) in ALONE.items():
+            name = f"labkit FP32, matrices alone, {rows} rows by {product}"
+            value = {"pass_s": n * seconds, "bytes_per_s": speed * 1e9 / n}
+            yield seen(name, n, value)
+        name = "labkit BF16, matrices alone, 8 rows by labkit.fused.linear"
+        yield seen(name, n, {"pass_s": 0.1, "bytes_per_s": 1.0})
 
 
 @pytest.fixture
@@ -64,8 +75,11 @@ def make(reports: Any) -> Callable[..., Any]:
             environment={},
             prompt_tokens=128,
             new_tokens=NEW,
-            weight_bytes={"labkit FP32": 90, "labkit BF16": 45},
-            cache_bytes={"labkit FP32": 10.0, "labkit BF16": 5.0},
+            weight_bytes={
+                "labkit FP32": 90 * 10**9,
+                "labkit BF16": 45 * 10**9,
+            },
+            cache_bytes={"labkit FP32": 1e10, "labkit BF16": 5e9},
             tokens={
                 name: (IDS,) * count for name, (count, *_) in kept.items()
             },
@@ -102,7 +116,18 @@ def test_ceiling_is_bandwidth_over_weights_and_cache(
 def test_a_ratio_is_taken_within_a_round(reports: Any) -> None:
     """A machine that slows down leaves it alone."""
     assert reports.paired([8.0, 4.0, 2.0], [4.0, 2.0, 1.0]) == 2.0
+
+
+def test_what_was_not_measured_has_no_ratio(reports: Any) -> None:
     assert reports.paired([], [1.0]) is None
+    assert reports.paired([1.0], []) is None
+    assert reports.paired([1.0], [0.0]) is None
+
+
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_other_rounds_are_not_paired(reports: Any, rounds: int) -> None:
+    with pytest.raises(LabError, match=f"2 rounds .* with {rounds}"):
+        reports.paired([1.0, 2.0], [1.0] * rounds)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +155,7 @@ def test_a_missed_goal_says_why(reports: Any, make: Any) -> None:
         if line.startswith("missed") and "llama.cpp" in line
     ]
     assert len(lines) == 1
-    assert "of a step of 500.0 ms the matrices alone take 200.0" in lines[0]
+    assert "of a step of 500.0 ms the matrices alone take 400.0" in lines[0]
 
 
 def test_without_llama_cpp_its_goals_are_not_measured(
@@ -167,8 +192,38 @@ def test_the_table_has_a_row_for_each_condition(
 def test_markdown_is_a_table_of_equal_rows(reports: Any, make: Any) -> None:
     text = reports.as_markdown(make())
     lines = [line for line in text.splitlines() if line.startswith("|")]
-    assert len({line.count("|") for line in lines}) == 1
-    assert len(lines) == len(MAIN) + 3
+    main, alone = lines[: len(MAIN) + 3], lines[len(MAIN) + 3 :]
+    assert len(alone) == 4
+    for table in (main, alone):
+        assert len({line.count("|") for line in table}) == 1
+
+
+def test_each_product_says_how_fast_it_reads(reports: Any, make: Any) -> None:
+    """Second of three rounds: half of the first's speeds."""
+    head, *body = reports.matrix_rows(make())
+    assert head[2] == "GB/s"
+    assert body == [
+        ("F.linear", "1600.0", "50.0", "41.7 to 75.0", "10%"),
+        ("labkit.fused.linear", "400.0", "200.0", "166.7 to 300.0", "40%"),
+    ]
+    for text in (reports.as_text(make()), reports.as_markdown(make())):
+        assert "41.7 to 75.0" in text
+        assert "166.7 to 300.0" in text
+
+
+def test_the_file_has_how_fast_each_product_reads(
+    reports: Any, make: Any
+) -> None:
+    document = documents.parse(reports.to_text(make()))
+    speeds = {
+        entry["condition"]: entry["value"]["bytes_per_s"]
+        for entry in document["observations"]
+        if "1 rows by" in entry["condition"] and entry["repeat"] == 1
+    }
+    assert speeds == {
+        "labkit FP32, matrices alone, 1 rows by labkit.fused.linear": 4e11,
+        "labkit FP32, matrices alone, 1 rows by F.linear": 1e11,
+    }
 
 
 def test_a_report_survives_its_file(reports: Any, make: Any) -> None:

@@ -422,11 +422,6 @@ def test_a_prompt_beyond_the_context_is_the_models_refusal(
         check_cache(tiny, hand.start, hand.step, list(range(70)))
 
 
-def test_a_misplaced_cache_keeps_its_layers(tiny: Llama) -> None:
-    placed = cache_check._Placed(GrowingCache(tiny.config), 5)
-    assert (placed.layers, placed.length) == (2, 5)
-
-
 @pytest.mark.parametrize("prompt", [[], [5, 6, 7], [5] * 9, [5, 6] * 4])
 def test_a_prompt_that_hides_faults_is_refused(
     tiny: Llama, prompt: list[int]

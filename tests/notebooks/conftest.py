@@ -31,25 +31,33 @@ LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 
 @dataclass(frozen=True)
 class Executed:
-    """A lesson as committed, and as a fresh run left it."""
+    """A lesson as committed but shortened, and as a fresh run left that.
+
+    `shorten` says what `committed` differs in from the file.
+    """
 
     committed: Notebook
     fresh: Notebook
     run: Run
 
 
-REPEATS = re.compile(r"REPEATS, WARMUPS, SEED = \d+, \d+, ")
+SETS_REPEATS = "REPEATS, WARMUPS, SEED ="
+REPEATS = re.compile(rf"{SETS_REPEATS} \d+, \d+, ")
 
 
 def shorten(notebook: Notebook) -> Notebook:
     """The same lesson with few repeats, for no test judges a time.
 
-    What the cell that sets them prints is then another text.
+    What the cell that sets them prints is then another text. AssertionError
+    for a cell that sets them in another way, and would run in full.
     """
     for cell in code_cells(notebook):
-        if REPEATS.search(cell.source):
-            cell.source = REPEATS.sub(
-                "REPEATS, WARMUPS, SEED = 2, 1, ", cell.source
+        if SETS_REPEATS in cell.source:
+            cell.source, found = REPEATS.subn(
+                f"{SETS_REPEATS} 2, 1, ", cell.source
+            )
+            assert found == cell.source.count(SETS_REPEATS), (
+                f"{cell.id} sets its repeats in a way that is not shortened"
             )
             tags = set(cell.metadata.get("tags", ()))
             cell.metadata["tags"] = sorted(tags - {"check-exact"})
