@@ -14,6 +14,7 @@ from typing import Any, Literal
 import matplotlib as mpl
 import matplotlib.pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
 from matplotlib.ticker import (
     FuncFormatter,
@@ -181,7 +182,7 @@ def comparison(made: Comparison) -> Axes:
         _draw_row(axes, height, row, styles)
     axes.set_yticks(range(len(rows)), [row.name for row in rows])
     axes.set_xscale("log")
-    _label_logarithmic(axes)
+    _label_logarithmic(axes.xaxis)
     axes.set_ylim(len(rows) - 0.4, -0.6)
     handles, labels = axes.get_legend_handles_labels()
     unique = dict(zip(labels, handles, strict=True))
@@ -191,14 +192,14 @@ def comparison(made: Comparison) -> Axes:
     return axes
 
 
-def _label_logarithmic(axes: Axes) -> None:
-    """Labels that have room beside each other on a logarithmic x axis.
+def _label_logarithmic(axis: Axis) -> None:
+    """Labels that have room beside each other on a logarithmic axis.
 
     They stand at 1, 2 and 5 of each decade, over more than two decades at 1
     alone, and within less than a factor of five, where that would leave one
     or none, at even steps.
     """
-    low, high = axes.get_xlim()
+    low, high = axis.get_view_interval()
     locator: Locator
     if high < 5 * low:
         locator = MaxNLocator(nbins=5, steps=(1, 2, 5, 10))
@@ -206,9 +207,9 @@ def _label_logarithmic(axes: Axes) -> None:
         locator = LogLocator(subs=(1, 2, 5))
     else:
         locator = LogLocator(subs=(1,), numticks=6)
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:g}"))
-    axes.xaxis.set_minor_formatter(NullFormatter())
+    axis.set_major_locator(locator)
+    axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
+    axis.set_minor_formatter(NullFormatter())
 
 
 def _can_be_drawn(row: Row) -> bool:
@@ -297,8 +298,8 @@ def measured_and_computed(  # noqa: PLR0913 - three texts and a scale
     if scale == "log":
         axes.set_yscale("log")
         axes.set_xscale("log", base=2)
-        for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda x, _: f"{x:,g}"))
+        _label_logarithmic(axes.yaxis)
     else:
         axes.set_ylim(bottom=0)
     axes.legend()
@@ -332,7 +333,7 @@ def ranked(
         style = {"marker": MARKERS[index], "color": COLOURS[index]}
         _draw_pairs(axes, own, linestyle="none", label=label, **style)
     axes.set_yticks(range(len(order)), [name for _, name, _ in order])
-    _label_logarithmic(axes)
+    _label_logarithmic(axes.xaxis)
     axes.legend()
     return axes
 
@@ -390,7 +391,8 @@ def lines(
         if len(lengths) <= 6:
             axes.set_xticks(lengths)
         if logarithmic:
-            _logarithmic_heights(axes)
+            axes.set_yscale("log")
+            _label_logarithmic(axes.yaxis)
         else:
             axes.set_ylim(bottom=0)
         axes.legend()
@@ -429,16 +431,6 @@ def _draw_line(
     _draw_pairs(axes, medians, color=color, linewidth=1, zorder=1)
     points: dict[str, Any] = {"marker": marker, "linestyle": "none"}
     _draw_pairs(axes, pairs, color=color, alpha=0.7, label=name, **points)
-
-
-def _logarithmic_heights(axes: Axes) -> None:
-    """A logarithmic y axis; over less than two decades with plain numbers."""
-    axes.set_yscale("log")
-    low, high = axes.get_ylim()
-    if high < 100 * low:
-        axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
-        axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{y:g}"))
-        axes.yaxis.set_minor_formatter(NullFormatter())
 
 
 def attention(
