@@ -271,6 +271,87 @@ def test_both_products_are_measured_with_one_row(decode: Any) -> None:
     assert ("labkit FP32", 1, "labkit.fused.linear") in asked
 
 
+@pytest.fixture
+def tiny_works(
+    bench: Callable[[str], Any],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> dict[str, Callable[..., Any]]:
+    """What the course's contender does, with a model of two layers."""
+    import torch
+    from safetensors.torch import save_file
+
+    from labkit.llama_config import Config
+
+    sizes = {
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "hidden_size": 32,
+        "intermediate_size": 64,
+        "vocab_size": 97,
+        "max_position_embeddings": 256,
+        "tie_word_embeddings": True,
+    }
+    text = json.dumps(sizes)
+    (tmp_path / "config.json").write_text(text, encoding="utf-8")
+    weights = {
+        name: torch.ones(*shape)
+        for name, shape in Config.from_dict(sizes).shapes().items()
+    }
+    save_file(weights, tmp_path / "model.safetensors")
+    contenders = bench("contenders")
+    monkeypatch.setattr(
+        contenders.checkpoints, "model_folder", lambda: tmp_path
+    )
+    monkeypatch.setattr(
+        contenders.checkpoints, "end_ids", lambda: frozenset([2])
+    )
+    made: dict[str, Callable[..., Any]] = contenders.labkit_works("float32")
+    return made
+
+
+def test_the_course_answers_each_request_of_the_plan(
+    decode: Any, tiny_works: dict[str, Callable[..., Any]]
+) -> None:
+    prompts = [[n % 97 for n in ids] for ids in decode.prompts_of(range(500))]
+    for condition in decode.conditions(prompts):
+        if condition.contender == "labkit FP32":
+            request = condition.request
+            answer = tiny_works[request["work"]](request)
+            figures = decode.without_ids(answer)
+            assert len(figures) == 2
+            assert all(value > 0 for value in figures.values())
+            ids = answer.get("ids", [])
+            assert len(ids) == len(request.get("prompts", []))
+            assert all(len(row) == decode.NEW_TOKENS for row in ids)
+
+
+@pytest.mark.parametrize(
+    ("product", "parts"), [("F.linear", False), ("labkit.fused.linear", True)]
+)
+def test_each_product_is_the_one_that_is_named(
+    tiny_works: dict[str, Callable[..., Any]],
+    monkeypatch: pytest.MonkeyPatch,
+    product: str,
+    parts: bool,
+) -> None:
+    """`labkit.fused.linear` multiplies part by part, `F.linear` at once."""
+    import torch
+
+    calls: list[tuple[Any, ...]] = []
+    bmm = torch.bmm
+
+    def counting(*given: Any) -> Any:
+        calls.append(given)
+        return bmm(*given)
+
+    monkeypatch.setattr(torch, "bmm", counting)
+    request = {"work": "matrices", "rows": 1, "product": product}
+    assert tiny_works["matrices"](request)["bytes_per_s"] > 0
+    assert bool(calls) == parts
+
+
 def test_llama_cpp_timings(bench: Callable[[str], Any]) -> None:
     timings = {"prompt_n": 3, "prompt_ms": 7.5, "predicted_ms": 40.0}
     answer = {"tokens": [5, 6], "timings": timings}

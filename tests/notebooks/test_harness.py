@@ -14,6 +14,7 @@ import pytest
 from labkit.execution import rerun, to_text
 from labkit.records import MIME
 
+from .conftest import shorten
 from .synthetic import Notebook, cell_of, lesson
 
 
@@ -123,3 +124,18 @@ def test_the_example_is_what_a_rerun_writes(committed: Path) -> None:
     rerun(committed)
     assert committed.read_bytes() == before
     assert nbformat.read(committed, as_version=4) == lesson()
+
+
+@pytest.mark.parametrize("values", ["REPEATS_OF, 2, 0", "5,2,0", "(5, 2, 0)"])
+def test_repeats_that_would_not_be_shortened_are_told(values: str) -> None:
+    notebook = lesson()
+    cell_of(notebook, "imports").source = f"REPEATS, WARMUPS, SEED = {values}"
+    with pytest.raises(AssertionError, match="imports sets its repeats"):
+        shorten(notebook)
+
+
+def test_a_lesson_is_run_with_few_repeats() -> None:
+    notebook = lesson()
+    cell_of(notebook, "imports").source = "REPEATS, WARMUPS, SEED = 5, 2, 7"
+    cell = cell_of(shorten(notebook), "imports")
+    assert cell.source == "REPEATS, WARMUPS, SEED = 2, 1, 7"
