@@ -1,7 +1,7 @@
 """What a request may hold, and how a refusal reads: pure functions.
 
-Standard library only. Every function here either returns a value that needs
-no further checks or raises `Refusal`.
+Every function here either returns a value that needs no further checks or
+raises `Refusal`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from labkit.generation import Sampling
 
 MAX_INTEGER_DIGITS = 100
 MAX_ECHO_CHARACTERS = 40
@@ -21,7 +23,8 @@ class Refusal(Exception):
 
     `status` is the HTTP status, `code` a stable name for programs, and
     `message` one sentence for people that says what to send instead.
-    `retry_after_s` is set where the same request may succeed later.
+    `retry_after_s` is set where the same request may succeed later, and
+    `param` names the field of the body that is wrong, where one is known.
     """
 
     # Not a frozen dataclass: Python itself assigns __traceback__ to an
@@ -33,15 +36,37 @@ class Refusal(Exception):
         message: str,
         *,
         retry_after_s: int | None = None,
+        param: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
         self.retry_after_s = retry_after_s
+        self.param = param
 
     def body(self) -> dict[str, Any]:
         return {"error": {"code": self.code, "message": self.message}}
+
+
+ERROR_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+}
+
+
+def openai_error(refusal: Refusal) -> dict[str, Any]:
+    """A refusal in the form of OpenAI's API."""
+    kind = "server_error" if refusal.status >= 500 else "invalid_request_error"
+    return {
+        "error": {
+            "message": refusal.message,
+            "type": ERROR_TYPES.get(refusal.status, kind),
+            "param": refusal.param,
+            "code": refusal.code,
+        }
+    }
 
 
 @dataclass(frozen=True)
@@ -67,10 +92,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class GenerateRequest:
-    """A checked request: at least one prompt id, at least one new token."""
+    """A checked request: at least one prompt id, at least one new token.
+
+    Greedy, unless `sampling` says how to draw. With `stop_at_end` an id that
+    ends an answer ends it, as its last token; without, none is chosen, so
+    that the answer has exactly `max_new_tokens`.
+    """
 
     prompt_ids: tuple[int, ...]
     max_new_tokens: int
+    sampling: Sampling | None = None
+    stop_at_end: bool = False
 
 
 def to_json(document: dict[str, Any]) -> bytes:

@@ -11,8 +11,8 @@ from labkit import checkpoints, machine
 from labkit.errors import LabError
 from labkit.serving import server
 from labkit.serving.app import create_app
-from labkit.serving.engine import Engine
-from labkit.text_model import TextModel
+from labkit.serving.backend import ModelBackend
+from labkit.serving.engine import SingleSlotEngine
 
 
 def serve_checkpoint(
@@ -25,7 +25,7 @@ def serve_checkpoint(
     """
     checkpoint = checkpoints.find(name or checkpoints.DEFAULT)
     checkpoints.require(checkpoint)
-    engine = Engine(lambda: _load(checkpoint.name))
+    engine = SingleSlotEngine(lambda: _load(checkpoint.name))
     if until_input_closes:
         threading.Thread(target=_stop_with_input, daemon=True).start()
     status = 0
@@ -48,12 +48,12 @@ def serve_checkpoint(
     sys.exit(status)
 
 
-def _load(name: str) -> TextModel:
+def _load(name: str) -> ModelBackend:
     machine.wait_briefly(os.environ)
     import torch
 
     torch.set_num_threads(machine.default_threads())
-    return TextModel.load(name)
+    return ModelBackend.load(name)
 
 
 def _stop_with_input() -> None:

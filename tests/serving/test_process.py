@@ -27,7 +27,7 @@ with ServerProcess() as server:
 LISTENS = """
 import sys, threading
 from labkit.serving.app import create_app
-from labkit.serving.engine import Engine
+from labkit.serving.engine import SingleSlotEngine
 from labkit.serving.server import serve
 def load():
     {load}
@@ -37,7 +37,7 @@ def end():
 import os, time
 from labkit.errors import LabError
 threading.Thread(target=end, daemon=True).start()
-serve(create_app(Engine(load)), port=0)
+serve(create_app(SingleSlotEngine(load)), port=0)
 """
 ADDRESS = "http://127.0.0.1:9/"
 

@@ -15,6 +15,7 @@ import requests
 from flask import Flask
 
 from labkit.errors import LabError
+from labkit.serving import channel as channel_module
 from labkit.serving import server as server_module
 from labkit.serving.server import BackgroundServer, is_loopback, serve
 
@@ -208,7 +209,7 @@ def test_a_smuggled_request_is_thrown_away(
 def test_draining_comes_to_an_end(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_module, "DRAIN_S", 0.1)
+    monkeypatch.setattr(channel_module, "DRAIN_S", 0.1)
     target = urlsplit(url)
     address = (target.hostname, target.port)
     deadline = time.monotonic() + TIMEOUT_S

@@ -1,0 +1,129 @@
+"""A model with its tokenizer, as the engine runs it one step at a time."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from labkit import checkpoints, generation
+from labkit.kv_cache import PreallocatedCache
+from labkit.serving.protocol import GenerateRequest
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tokenizers import Tokenizer
+    from torch import Tensor
+
+    from labkit.llama import Llama
+
+PREFILL_CHUNK = 256
+"""Most prompt tokens between two moments at which a cancel is noticed."""
+
+
+def load_fused(folder: Path) -> Llama:
+    """The model in a folder, with joined weights and no other copy of them.
+
+    Tensors that lie in the mapped file keep every page of it that was ever
+    read, and memory that is freed late goes unused: so each layer is copied
+    out and joined before the next is read.
+    """
+    from safetensors import safe_open
+
+    from labkit.fused import FusedLayer
+    from labkit.llama import Layer, Llama
+
+    def copy(name: str) -> Tensor:
+        with safe_open(folder / "model.safetensors", "pt") as file:
+            tensor: Tensor = file.get_tensor(name).clone()
+        return tensor
+
+    model = Llama.load(folder)
+    for index in range(model.config.layers):
+        names = model.config.layer_names(index)
+        layer = Layer(*(copy(name) for name in names))
+        model.layers[index] = FusedLayer.of(layer)
+    model.norm = model.norm.clone()
+    model.embedding = model.embedding.clone()
+    tied = model.config.tied
+    model.head = model.embedding if tied else model.head.clone()
+    return model
+
+
+@dataclass(frozen=True)
+class ModelBackend:
+    """A `worker.Backend` around a model that fills the course's caches."""
+
+    name: str
+    tokenizer: Tokenizer
+    model: generation.Model
+    end_ids: frozenset[int]
+    chunk: int = PREFILL_CHUNK
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    @classmethod
+    def load(
+        cls, name: str = checkpoints.DEFAULT, root: Path | None = None
+    ) -> ModelBackend:
+        """A fetched checkpoint, its weights joined; LabError if it is not
+        ready."""
+        folder = checkpoints.model_folder(name, root)
+        return cls(
+            name,
+            checkpoints.load_tokenizer(name, root),
+            load_fused(folder),
+            checkpoints.end_ids(name, root),
+        )
+
+    @property
+    def context(self) -> int:
+        """Most tokens that prompt and answer may have together."""
+        return self.model.config.context
+
+    @property
+    def vocabulary(self) -> int:
+        """How many token ids there are."""
+        return self.model.config.vocabulary
+
+    def encode(self, text: str) -> list[int]:
+        """Token ids of a text; nothing is added in front or behind."""
+        with self._lock:
+            return list(self.tokenizer.encode(text).ids)
+
+    def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        """Token ids of a conversation."""
+        raise NotImplementedError
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """The text of token ids; half a character becomes U+FFFD."""
+        with self._lock:
+            return str(self.tokenizer.decode(list(ids)))
+
+    def steps(
+        self, request: GenerateRequest
+    ) -> Generator[int | None, None, None]:
+        """Prefill in chunks, None after each but the last; then the ids."""
+        ids = request.prompt_ids
+        cache = PreallocatedCache(
+            self.model.config,
+            len(ids) + request.max_new_tokens,
+            dtype=self.model.dtype,
+        )
+        last = (len(ids) - 1) // self.chunk * self.chunk
+        for start in range(0, last, self.chunk):
+            part = ids[start : start + self.chunk]
+            generation.prefill(self.model, part, cache)
+            yield None
+        tokens = generation.stream(
+            self.model,
+            ids[last:],
+            request.max_new_tokens,
+            cache=cache,
+            sampling=request.sampling,
+            stop=self.end_ids if request.stop_at_end else (),
+            never=() if request.stop_at_end else self.end_ids,
+        )
+        for token in tokens:
+            yield token.id
