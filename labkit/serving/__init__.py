@@ -2,7 +2,8 @@
 
 `protocol` says what a request may hold, and `interface` what happens to it
 in an engine. `worker` and `engine` run one generation at a time, on a model
-that `backend` loads. `text` makes text of token ids, `http` and the modules
-of routes put it into answers, `app` joins the routes, and `server`, with
-`channel`, puts the app on a socket. Each imports only those before it.
+that `backend` loads, with the conversations of `chat`. `text` makes text of
+token ids; `native` and `openai_routes` put it into answers, and `metrics`
+counts. `access` says who may use the server, `app` joins all that, and
+`server`, with `channel`, puts the app on a socket. Imports go one way.
 """

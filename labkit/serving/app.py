@@ -5,17 +5,20 @@ Nothing here touches a socket or a model.
 
 from __future__ import annotations
 
+import time
 from types import TracebackType
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from labkit.serving import native
+from labkit.serving import native, openai_routes
+from labkit.serving.access import Access
 from labkit.serving.http import answer_refusal
 from labkit.serving.interface import Engine
+from labkit.serving.metrics import CONTENT_TYPE, Metrics
 from labkit.serving.protocol import Limits, Refusal, body_too_large, shown
 
-ROUTES = "POST /generate and GET /health"
+ROUTES = "POST /generate, POST /stream or GET /health"
 
 
 class _App(Flask):
@@ -28,11 +31,16 @@ class _App(Flask):
         self.logger.error("%s failed", request.endpoint, exc_info=exc_info)
 
 
-def create_app(engine: Engine, limits: Limits | None = None) -> Flask:
+def create_app(
+    engine: Engine,
+    limits: Limits | None = None,
+    access: Access | None = None,
+) -> Flask:
     """The application around `engine`.
 
     `limits` is what this server lets in; what the model can take, known
-    once it is loaded, holds as well, and the smaller number wins.
+    once it is loaded, holds as well, and the smaller number wins. `access`
+    says who may use it; without, any program of this machine and network.
     """
     limits = limits or Limits()
     app = _App("labkit.serving", static_folder=None)
@@ -41,32 +49,71 @@ def create_app(engine: Engine, limits: Limits | None = None) -> Flask:
         # Flask answers OPTIONS by itself, with an empty page.
         PROVIDE_AUTOMATIC_OPTIONS=False,
     )
-    app.register_error_handler(Refusal, answer_refusal)
-    app.register_error_handler(HTTPException, _answer_http_exception)
+    metrics = Metrics(engine)
+    _add_refusals(app, metrics)
+    _add_guards(app, access or Access())
 
     def allowed() -> Limits:
         backend = engine.backend()
         return limits.within(backend.context, backend.vocabulary)
 
     native.add_routes(app, engine, allowed)
+    openai_routes.add_routes(app, engine, allowed, time.time)
+
+    @app.get("/metrics")
+    def show_metrics() -> Response:
+        return Response(metrics.text(), content_type=CONTENT_TYPE)
+
     return app
 
 
-def _answer_http_exception(error: HTTPException) -> Response:
-    """Flask's own refusals (404, 405, 413, 500 and the rest) as ours."""
-    status = error.code or 500
-    if not isinstance(error, MethodNotAllowed):
-        return answer_refusal(_refusal(status))
-    allow = ", ".join(sorted(error.valid_methods or ()))
-    response = answer_refusal(
-        Refusal(
-            status,
-            "method_not_allowed",
-            f"{shown(request.path)} takes another method; send {allow}.",
+def _add_refusals(app: Flask, metrics: Metrics) -> None:
+    def refuse(refusal: Refusal) -> Response:
+        metrics.refused(refusal.code)
+        return answer_refusal(refusal)
+
+    def refuse_http(error: HTTPException) -> Response:
+        response = refuse(_as_refusal(error))
+        if isinstance(error, MethodNotAllowed):
+            response.headers["Allow"] = _methods(error)
+        return response
+
+    app.register_error_handler(Refusal, refuse)
+    app.register_error_handler(HTTPException, refuse_http)
+
+
+def _add_guards(app: Flask, access: Access) -> None:
+    @app.before_request
+    def check_access() -> None:
+        headers = request.headers
+        access.check(
+            request.path,
+            headers.get("Host"),
+            headers.get("Origin"),
+            headers.get("Authorization"),
         )
-    )
-    response.headers["Allow"] = allow
-    return response
+
+    @app.after_request
+    def add_headers(response: Response) -> Response:
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
+        return response
+
+
+def _methods(error: MethodNotAllowed) -> str:
+    return ", ".join(sorted(error.valid_methods or ()))
+
+
+def _as_refusal(error: HTTPException) -> Refusal:
+    """Flask's own refusals (404, 405, 413, 500 and the rest) as ours."""
+    if isinstance(error, MethodNotAllowed):
+        return Refusal(
+            405,
+            "method_not_allowed",
+            f"{shown(request.path)} takes another method; "
+            f"send {_methods(error)}.",
+        )
+    return _refusal(error.code or 500)
 
 
 def _refusal(status: int) -> Refusal:

@@ -7,9 +7,10 @@ from collections.abc import Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from labkit import checkpoints, generation
+from labkit import checkpoints, documents, generation
 from labkit.kv_cache import PreallocatedCache
-from labkit.serving.protocol import GenerateRequest
+from labkit.serving.chat import ChatTemplate
+from labkit.serving.protocol import GenerateRequest, Refusal
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -52,6 +53,19 @@ def load_fused(folder: Path) -> Llama:
     return model
 
 
+def chat_template(folder: Path, tokenizer: Tokenizer) -> ChatTemplate | None:
+    """The template of a model's folder; None when it has none."""
+    config = documents.read(folder / "tokenizer_config.json")
+    template = config.get("chat_template")
+    if not isinstance(template, str):
+        return None
+    added = tokenizer.get_added_tokens_decoder()
+    special = {
+        token.content: index for index, token in added.items() if token.special
+    }
+    return ChatTemplate(template, special)
+
+
 @dataclass(frozen=True)
 class ModelBackend:
     """A `worker.Backend` around a model that fills the course's caches."""
@@ -60,6 +74,7 @@ class ModelBackend:
     tokenizer: Tokenizer
     model: generation.Model
     end_ids: frozenset[int]
+    chat: ChatTemplate | None = None
     chunk: int = PREFILL_CHUNK
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
@@ -70,11 +85,13 @@ class ModelBackend:
         """A fetched checkpoint, its weights joined; LabError if it is not
         ready."""
         folder = checkpoints.model_folder(name, root)
+        tokenizer = checkpoints.load_tokenizer(name, root)
         return cls(
             name,
-            checkpoints.load_tokenizer(name, root),
+            tokenizer,
             load_fused(folder),
             checkpoints.end_ids(name, root),
+            chat_template(folder, tokenizer),
         )
 
     @property
@@ -93,8 +110,14 @@ class ModelBackend:
             return list(self.tokenizer.encode(text).ids)
 
     def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
-        """Token ids of a conversation."""
-        raise NotImplementedError
+        """Token ids of a conversation, up to where the answer begins."""
+        if self.chat is None:
+            raise Refusal(
+                400,
+                "no_chat_template",
+                f"{self.name} knows no conversations; use /v1/completions.",
+            )
+        return self.chat.encode(messages, self.encode)
 
     def decode(self, ids: Sequence[int]) -> str:
         """The text of token ids; half a character becomes U+FFFD."""

@@ -118,28 +118,27 @@ def _print_now(line: str) -> None:
     print(line, flush=True)
 
 
-def serve(
+def serve(  # noqa: PLR0913 - each is one choice, given by name
     app: Flask,
     *,
     host: str = "127.0.0.1",
     port: int = 8001,
     allow_remote: bool = False,
+    has_key: bool = False,
     say: Callable[[str], object] = _print_now,
 ) -> None:
     """Serve `app` until Ctrl-C or SIGTERM; call it from the main thread.
 
     A `host` that other machines can reach takes `allow_remote` and is
-    warned of. LabError if the address is refused or taken.
+    warned of, by whether the app `has_key`. LabError if the address is
+    refused or taken.
     """
     server = BackgroundServer(
         app, host=host, port=port, allow_remote=allow_remote
     )
     with _stop_signals() as stop, server:
         if not is_loopback(host):
-            say(
-                f"Warning: anyone who can reach {host} can use this server; "
-                "it asks for no password and does not encrypt."
-            )
+            say(_warning(host, has_key))
         say(f"Serving on {server.url} (Ctrl-C stops it).")
         # With a time-out, because Windows delivers no Ctrl-C to a wait
         # without one.
@@ -149,6 +148,19 @@ def serve(
                     "The server ended by itself; start it again, and report "
                     "what its log says."
                 )
+
+
+def _warning(host: str, has_key: bool) -> str:
+    if has_key:
+        return (
+            f"Warning: anyone who can reach {host} can use this server with "
+            "its key, which it does not encrypt."
+        )
+    return (
+        f"Warning: anyone who can reach {host} can use this server; it asks "
+        "for no password and does not encrypt. Set LABKIT_API_KEY to ask for "
+        "a key."
+    )
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from labkit.errors import LabError
-from labkit.serving.process import ServerProcess
+from labkit.serving.process import COMMAND, ServerProcess
 
 PARENT = """
 import sys
@@ -73,7 +73,10 @@ def test_a_server_that_never_gets_ready(
 
 
 @pytest.mark.model
-def test_serves_the_model_and_ends_with_its_block(model_home: Path) -> None:
+def test_serves_the_model_and_ends_with_its_block(
+    model_home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LABKIT_API_KEY", "is not asked for here")
     body = {"prompt": "Gravity is", "max_new_tokens": 3}
     with ServerProcess() as server:
         pid = server.pid
@@ -102,6 +105,28 @@ def test_ends_with_the_process_that_started_it(model_home: Path) -> None:
     parent.kill()
     parent.wait()
     server.wait(timeout=60)
+
+
+@pytest.mark.model
+def test_a_key_in_the_environment_is_asked_for(model_home: Path) -> None:
+    """By `serve` itself, with a page elsewhere kept out."""
+    variables = os.environ | {"LABKIT_API_KEY": "s3cret"}
+    with subprocess.Popen(
+        COMMAND,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=variables,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        url = server.stdout.readline().split()[2]
+        assert requests.get(f"{url}/v1/models", timeout=30).status_code == 401
+        key = {"Authorization": "Bearer s3cret"}
+        answer = requests.get(f"{url}/v1/models", headers=key, timeout=30)
+        assert answer.status_code in {200, 503}
+        server.stdin.close()
+    assert server.returncode == 0
 
 
 @pytest.mark.model
