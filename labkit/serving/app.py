@@ -11,7 +11,7 @@ from types import TracebackType
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from labkit.serving import native, openai_routes
+from labkit.serving import native, openai_routes, page
 from labkit.serving.access import Access
 from labkit.serving.http import answer_refusal
 from labkit.serving.interface import Engine
@@ -59,6 +59,7 @@ def create_app(
 
     native.add_routes(app, engine, allowed)
     openai_routes.add_routes(app, engine, allowed, time.time)
+    page.add_routes(app)
 
     @app.get("/metrics")
     def show_metrics() -> Response:

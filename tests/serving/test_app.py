@@ -148,7 +148,6 @@ def test_another_content_type_is_refused(
 @pytest.mark.parametrize(
     "path",
     [
-        "/",
         "/nothing",
         "/generate/",
         "/health//",
@@ -179,6 +178,9 @@ def test_another_path_is_refused(
         ("OPTIONS", "/generate", "POST"),
         ("BREW", "/generate", "POST"),
         ("POST", "/health", "GET, HEAD"),
+        ("POST", "/", "GET, HEAD"),
+        ("GET", "/stream", "POST"),
+        ("POST", "/metrics", "GET, HEAD"),
         ("OPTIONS", "/health", "GET, HEAD"),
     ],
 )
