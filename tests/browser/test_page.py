@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from playwright.sync_api import Page, sync_playwright
+from playwright.sync_api import ConsoleMessage, Page, sync_playwright
 
 from labkit.serving.access import Access
 from labkit.serving.app import create_app
@@ -88,12 +88,7 @@ def open_page(chromium_path: str) -> Iterator[Callable[..., Served]]:
             page.set_default_timeout(TIMEOUT_S * 1000)
             problems: list[str] = []
             page.on("pageerror", lambda error: problems.append(str(error)))
-            page.on(
-                "console",
-                lambda message: (
-                    message.type == "error" and problems.append(message.text)
-                ),
-            )
+            page.on("console", lambda message: note(message, problems))
             page.goto(servers[-1].url)
             return Served(backend, engine, page, problems)
 
@@ -103,6 +98,11 @@ def open_page(chromium_path: str) -> Iterator[Callable[..., Served]]:
         for server in servers:
             server.stop()
     assert engine.close()
+
+
+def note(message: ConsoleMessage, problems: list[str]) -> None:
+    if message.type == "error":
+        problems.append(message.text)
 
 
 def eventually(check: Callable[[], bool]) -> None:
