@@ -9,8 +9,10 @@ from typing import Any
 import nbformat
 import pytest
 
+from labkit import checkpoints
 from labkit.serving.app import create_app
-from labkit.serving.engine import Engine
+from labkit.serving.backend import ModelBackend
+from labkit.serving.engine import SingleSlotEngine
 from labkit.text_model import TextModel
 
 NOTEBOOK = Path(__file__).parents[1] / "notebooks/01_serve_a_model.ipynb"
@@ -72,8 +74,16 @@ def by_hand(text_model: TextModel) -> Any:
 
 
 @pytest.fixture(scope="module")
-def from_labkit(text_model: TextModel) -> Any:
-    engine = Engine(lambda: text_model)
+def from_labkit(text_model: TextModel, model_home: Path) -> Any:
+    from labkit.llama import Llama
+
+    backend = ModelBackend(
+        text_model.name,
+        text_model.tokenizer,
+        Llama.of(text_model.model),
+        checkpoints.end_ids(root=model_home),
+    )
+    engine = SingleSlotEngine(lambda: backend)
     engine.wait_until_ready()
     yield create_app(engine).test_client()
     engine.close()

@@ -1,119 +1,120 @@
-"""The HTTP routes: POST /generate and GET /health.
+"""The application: routes, refusals and what surrounds them.
 
-Nothing here touches a socket or a model; every answer is JSON.
+Nothing here touches a socket or a model.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import time
+from types import TracebackType
 
-from flask import Flask, Request, Response, request
+from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from labkit.serving.engine import Backend, Engine
-from labkit.serving.protocol import (
-    Limits,
-    Refusal,
-    body_too_large,
-    parse_generate,
-    parse_json,
-    shown,
-    to_json,
-)
+from labkit.serving import native, openai_routes, page
+from labkit.serving.access import Access
+from labkit.serving.http import answer_refusal
+from labkit.serving.interface import Engine
+from labkit.serving.metrics import CONTENT_TYPE, Metrics
+from labkit.serving.protocol import Limits, Refusal, body_too_large, shown
 
-ROUTES = "POST /generate and GET /health"
+ROUTES = "POST /generate, POST /stream or GET /health"
 
 
-def create_app(engine: Engine, limits: Limits | None = None) -> Flask:
+class _App(Flask):
+    def log_exception(
+        self,
+        exc_info: tuple[type, BaseException, TracebackType]
+        | tuple[None, None, None],
+    ) -> None:
+        """Log an error by its route, for a path may be private."""
+        self.logger.error("%s failed", request.endpoint, exc_info=exc_info)
+
+
+def create_app(
+    engine: Engine,
+    limits: Limits | None = None,
+    access: Access | None = None,
+) -> Flask:
     """The application around `engine`.
 
     `limits` is what this server lets in; what the model can take, known
-    once it is loaded, holds as well, and the smaller number wins.
+    once it is loaded, holds as well, and the smaller number wins. `access`
+    says who may use it; without, any program of this machine and network.
     """
     limits = limits or Limits()
-    app = Flask("labkit.serving", static_folder=None)
+    app = _App("labkit.serving", static_folder=None)
     app.config.update(
         MAX_CONTENT_LENGTH=limits.max_body_bytes,
         # Flask answers OPTIONS by itself, with an empty page.
         PROVIDE_AUTOMATIC_OPTIONS=False,
     )
-    app.register_error_handler(Refusal, _answer_refusal)
-    app.register_error_handler(HTTPException, _answer_http_exception)
+    metrics = Metrics(engine)
+    _add_refusals(app, metrics)
+    _add_guards(app, access or Access())
 
-    def within_model(backend: Backend) -> Limits:
+    def allowed() -> Limits:
+        backend = engine.backend()
         return limits.within(backend.context, backend.vocabulary)
 
-    @app.post("/generate")
-    def generate() -> Response:
-        _require_json(request)
-        body = parse_json(request.get_data(cache=False))
-        allowed = within_model(engine.backend())
-        wanted = parse_generate(body, engine.encode, allowed)
-        done = engine.generate(wanted.prompt_ids, wanted.max_new_tokens)
-        return _answer(
-            {
-                "text": done.text,
-                "ids": list(done.ids),
-                "prompt_tokens": done.prompt_tokens,
-                "new_tokens": len(done.ids),
-                "queue_seconds": done.queue_seconds,
-                "seconds": done.seconds,
-            }
-        )
+    native.add_routes(app, engine, allowed)
+    openai_routes.add_routes(app, engine, allowed, time.time)
+    page.add_routes(app)
 
-    @app.get("/health")
-    def health() -> Response:
-        backend = engine.backend()
-        allowed = within_model(backend)
-        return _answer(
-            {
-                "status": "ok",
-                "model": backend.name,
-                "context": allowed.context,
-                "vocabulary": allowed.vocabulary,
-            }
-        )
+    @app.get("/metrics")
+    def show_metrics() -> Response:
+        return Response(metrics.text(), content_type=CONTENT_TYPE)
 
     return app
 
 
-def _answer(document: dict[str, Any], status: int = 200) -> Response:
-    return Response(to_json(document), status, mimetype="application/json")
+def _add_refusals(app: Flask, metrics: Metrics) -> None:
+    def refuse(refusal: Refusal) -> Response:
+        metrics.refused(refusal.code)
+        return answer_refusal(refusal)
+
+    def refuse_http(error: HTTPException) -> Response:
+        response = refuse(_as_refusal(error))
+        if isinstance(error, MethodNotAllowed):
+            response.headers["Allow"] = _methods(error)
+        return response
+
+    app.register_error_handler(Refusal, refuse)
+    app.register_error_handler(HTTPException, refuse_http)
 
 
-def _answer_refusal(refusal: Refusal) -> Response:
-    response = _answer(refusal.body(), refusal.status)
-    if refusal.retry_after_s is not None:
-        response.headers["Retry-After"] = str(refusal.retry_after_s)
-    return response
-
-
-def _require_json(asked: Request) -> None:
-    charset = asked.mimetype_params.get("charset", "utf-8").lower()
-    if asked.mimetype != "application/json" or charset != "utf-8":
-        raise Refusal(
-            415,
-            "unsupported_media_type",
-            "Send JSON in UTF-8 with the header "
-            "Content-Type: application/json.",
+def _add_guards(app: Flask, access: Access) -> None:
+    @app.before_request
+    def check_access() -> None:
+        headers = request.headers
+        access.check(
+            request.path,
+            headers.get("Host"),
+            headers.get("Origin"),
+            headers.get("Authorization"),
         )
 
+    @app.after_request
+    def add_headers(response: Response) -> Response:
+        response.headers["X-Content-Type-Options"] = "nosniff"
+        response.headers["Cross-Origin-Resource-Policy"] = "same-origin"
+        return response
 
-def _answer_http_exception(error: HTTPException) -> Response:
+
+def _methods(error: MethodNotAllowed) -> str:
+    return ", ".join(sorted(error.valid_methods or ()))
+
+
+def _as_refusal(error: HTTPException) -> Refusal:
     """Flask's own refusals (404, 405, 413, 500 and the rest) as ours."""
-    status = error.code or 500
-    if not isinstance(error, MethodNotAllowed):
-        return _answer_refusal(_refusal(status))
-    allow = ", ".join(sorted(error.valid_methods or ()))
-    response = _answer_refusal(
-        Refusal(
-            status,
+    if isinstance(error, MethodNotAllowed):
+        return Refusal(
+            405,
             "method_not_allowed",
-            f"{shown(request.path)} takes another method; send {allow}.",
+            f"{shown(request.path)} takes another method; "
+            f"send {_methods(error)}.",
         )
-    )
-    response.headers["Allow"] = allow
-    return response
+    return _refusal(error.code or 500)
 
 
 def _refusal(status: int) -> Refusal:

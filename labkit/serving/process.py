@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import json
+import os
 import queue
 import subprocess
 import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
 from typing import IO
 from urllib.error import HTTPError
 
 from labkit.errors import LabError
+from labkit.serving.access import KEY_VARIABLE
 
 FIRST_ANSWER_S = 120.0
 """Loading takes seconds; a cold disk may take a minute."""
@@ -64,6 +66,7 @@ class ServerProcess:
             stdout=subprocess.PIPE,
             text=True,
             encoding="utf-8",
+            env=_without_key(os.environ),
         )
         try:
             self.url = self._address(self._process, deadline)
@@ -142,6 +145,11 @@ class ServerProcess:
             f"The server was not ready after {self._patience_s:.0f} s: close "
             "other programs and try again."
         )
+
+
+def _without_key(environment: Mapping[str, str]) -> dict[str, str]:
+    """Whoever started this server is its only user, and sends no key."""
+    return {k: v for k, v in environment.items() if k != KEY_VARIABLE}
 
 
 def _read_address(output: IO[str], found: queue.Queue[str | None]) -> None:

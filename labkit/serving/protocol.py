@@ -1,7 +1,7 @@
 """What a request may hold, and how a refusal reads: pure functions.
 
-Standard library only. Every function here either returns a value that needs
-no further checks or raises `Refusal`.
+Every function here either returns a value that needs no further checks or
+raises `Refusal`.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NoReturn
+
+from labkit.generation import Sampling
 
 MAX_INTEGER_DIGITS = 100
 MAX_ECHO_CHARACTERS = 40
@@ -21,7 +23,8 @@ class Refusal(Exception):
 
     `status` is the HTTP status, `code` a stable name for programs, and
     `message` one sentence for people that says what to send instead.
-    `retry_after_s` is set where the same request may succeed later.
+    `retry_after_s` is set where the same request may succeed later, and
+    `param` names the field of the body that is wrong, where one is known.
     """
 
     # Not a frozen dataclass: Python itself assigns __traceback__ to an
@@ -33,15 +36,37 @@ class Refusal(Exception):
         message: str,
         *,
         retry_after_s: int | None = None,
+        param: str | None = None,
     ) -> None:
         super().__init__(message)
         self.status = status
         self.code = code
         self.message = message
         self.retry_after_s = retry_after_s
+        self.param = param
 
     def body(self) -> dict[str, Any]:
         return {"error": {"code": self.code, "message": self.message}}
+
+
+ERROR_TYPES = {
+    401: "authentication_error",
+    403: "permission_error",
+    429: "rate_limit_error",
+}
+
+
+def openai_error(refusal: Refusal) -> dict[str, Any]:
+    """A refusal in the form of OpenAI's API."""
+    kind = "server_error" if refusal.status >= 500 else "invalid_request_error"
+    return {
+        "error": {
+            "message": refusal.message,
+            "type": ERROR_TYPES.get(refusal.status, kind),
+            "param": refusal.param,
+            "code": refusal.code,
+        }
+    }
 
 
 @dataclass(frozen=True)
@@ -67,10 +92,17 @@ class Limits:
 
 @dataclass(frozen=True)
 class GenerateRequest:
-    """A checked request: at least one prompt id, at least one new token."""
+    """A checked request: at least one prompt id, at least one new token.
+
+    Greedy, unless `sampling` says how to draw. With `stop_at_end` an id that
+    ends an answer ends it, as its last token; without, none is chosen, so
+    that the answer has exactly `max_new_tokens`.
+    """
 
     prompt_ids: tuple[int, ...]
     max_new_tokens: int
+    sampling: Sampling | None = None
+    stop_at_end: bool = False
 
 
 def to_json(document: dict[str, Any]) -> bytes:
@@ -116,7 +148,7 @@ def parse_json(raw: bytes) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise _bad(
             "not_an_object",
-            f"The body is {_kind(document)}; send a JSON object.",
+            f"The body is {kind_of(document)}; send a JSON object.",
         )
     return document
 
@@ -139,21 +171,19 @@ def parse_generate(
         )
     max_new_tokens = _parse_count(body, limits)
     if "prompt" in body:
-        prompt_ids = encode(_parse_text(body["prompt"]))
+        prompt_ids = encode(check_text(body["prompt"], "prompt"))
     elif "prompt_ids" in body:
-        prompt_ids = _parse_ids(body["prompt_ids"], limits)
+        prompt_ids = check_ids(body["prompt_ids"], limits, "prompt_ids")
     else:
         raise _bad(
             "missing_prompt", "Send a prompt (text) or prompt_ids (token ids)."
         )
-    if not prompt_ids:
-        raise _bad("empty_prompt", "Send a prompt of at least one token.")
-    _refuse_over_context(len(prompt_ids), max_new_tokens, limits)
+    check_room(len(prompt_ids), max_new_tokens, limits)
     return GenerateRequest(tuple(prompt_ids), max_new_tokens)
 
 
-def _bad(code: str, message: str) -> Refusal:
-    return Refusal(400, code, message)
+def _bad(code: str, message: str, name: str | None = None) -> Refusal:
+    return Refusal(400, code, message, param=name)
 
 
 def _load_json(text: str) -> Any:
@@ -205,7 +235,7 @@ def _object_without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     return document
 
 
-def _kind(value: Any) -> str:
+def kind_of(value: Any) -> str:
     """What JSON calls a value of this type, with its article."""
     kinds = {
         dict: "an object",
@@ -240,7 +270,7 @@ def _parse_count(body: dict[str, Any], limits: Limits) -> int:
     if type(count) is not int:
         raise _bad(
             "wrong_type",
-            f"max_new_tokens is {_kind(count)}; send a whole number, "
+            f"max_new_tokens is {kind_of(count)}; send a whole number, "
             "written in digits only.",
         )
     if count < 1:
@@ -257,47 +287,62 @@ def _parse_count(body: dict[str, Any], limits: Limits) -> int:
     return count
 
 
-def _parse_text(prompt: Any) -> str:
-    if not isinstance(prompt, str):
-        raise _bad("wrong_type", f"prompt is {_kind(prompt)}; send a string.")
-    if not prompt:
+def check_text(text: Any, name: str, *, may_be_empty: bool = False) -> str:
+    """A text that was sent as `name`, if it is one."""
+    if not isinstance(text, str):
+        raise _bad(
+            "wrong_type", f"{name} is {kind_of(text)}; send a string.", name
+        )
+    if not text and not may_be_empty:
         raise _bad("empty_prompt", "The prompt is empty; send some text.")
     try:
-        prompt.encode("utf-8")
+        text.encode("utf-8")
     except UnicodeEncodeError as error:
         raise _bad(
             "lone_surrogate",
-            f"Character {error.start} of the prompt is half of a surrogate "
+            f"Character {error.start} of {name} is half of a surrogate "
             "pair; send both halves or neither.",
+            name,
         ) from None
-    return prompt
+    return text
 
 
-def _parse_ids(ids: Any, limits: Limits) -> list[int]:
+def check_ids(ids: Any, limits: Limits, name: str) -> list[int]:
+    """Token ids that were sent as `name`, if they are some."""
     if not isinstance(ids, list):
         raise _bad(
             "wrong_type",
-            f"prompt_ids is {_kind(ids)}; send an array of token ids.",
+            f"{name} is {kind_of(ids)}; send an array of token ids.",
+            name,
         )
     for position, token_id in enumerate(ids):
         if type(token_id) is not int:
             raise _bad(
                 "wrong_type",
-                f"prompt_ids[{position}] is {_kind(token_id)}; "
+                f"{name}[{position}] is {kind_of(token_id)}; "
                 "send a whole number.",
+                name,
             )
         if not 0 <= token_id < limits.vocabulary:
             raise _bad(
                 "id_outside_vocabulary",
-                f"prompt_ids[{position}] is {token_id}; "
+                f"{name}[{position}] is {token_id}; "
                 f"send ids from 0 to {limits.vocabulary - 1}.",
+                name,
             )
     return ids
 
 
-def _refuse_over_context(
-    prompt_tokens: int, new_tokens: int, limits: Limits
-) -> None:
+def check_room(prompt_tokens: int, new_tokens: int, limits: Limits) -> None:
+    """Refuse what has no token, or more than there is room for."""
+    if not prompt_tokens:
+        raise _bad("empty_prompt", "Send a prompt of at least one token.")
+    if new_tokens >= limits.context:
+        raise _bad(
+            "over_context",
+            f"{new_tokens} new tokens are asked for; prompt and output "
+            f"together have room for {limits.context}, so ask for fewer.",
+        )
     if prompt_tokens + new_tokens > limits.context:
         raise _bad(
             "over_context",

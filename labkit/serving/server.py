@@ -1,9 +1,4 @@
-"""Puts an application on a socket, with waitress.
-
-Waitress answers malformed HTTP in plain text by itself, and closes a
-connection whose body it did not read, so that the client's system throws the
-answer away. The classes here make those answers JSON and let them arrive.
-"""
+"""Puts an application on a socket, with waitress."""
 
 from __future__ import annotations
 
@@ -13,30 +8,26 @@ import signal
 import socket
 import sys
 import threading
-import time
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from http import HTTPStatus
 from types import FrameType, TracebackType
 from typing import Any
 
 from flask import Flask
 from waitress import wasyncore
-from waitress.channel import HTTPChannel
-from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.server import TcpWSGIServer
-from waitress.task import ErrorTask
 
 from labkit.errors import LabError
-from labkit.serving.protocol import Limits, Refusal, body_too_large, to_json
+from labkit.serving.channel import MAX_HEADER_BYTES, Channel
+from labkit.serving.protocol import Limits
 
-# A request holds its thread while it waits for the model, so this many can
-# wait before a health check has to.
-THREADS = 32
-MAX_HEADER_BYTES = 32 * 1024
-# How long the rest of a refused request is read and thrown away.
-DRAIN_S = 30.0
+# A request holds its thread while it waits for the model or streams, and far
+# fewer are let in than this: health and metrics find a free one.
+THREADS = 64
+MAX_CONNECTIONS = 400
+# How often connections that are too slow are looked for.
+CLEANUP_S = 5
 # How long `stop` waits for requests that are being answered.
 STOP_S = 5.0
 
@@ -127,28 +118,27 @@ def _print_now(line: str) -> None:
     print(line, flush=True)
 
 
-def serve(
+def serve(  # noqa: PLR0913 - each is one choice, given by name
     app: Flask,
     *,
     host: str = "127.0.0.1",
     port: int = 8001,
     allow_remote: bool = False,
+    has_key: bool = False,
     say: Callable[[str], object] = _print_now,
 ) -> None:
     """Serve `app` until Ctrl-C or SIGTERM; call it from the main thread.
 
     A `host` that other machines can reach takes `allow_remote` and is
-    warned of. LabError if the address is refused or taken.
+    warned of, by whether the app `has_key`. LabError if the address is
+    refused or taken.
     """
     server = BackgroundServer(
         app, host=host, port=port, allow_remote=allow_remote
     )
     with _stop_signals() as stop, server:
         if not is_loopback(host):
-            say(
-                f"Warning: anyone who can reach {host} can use this server; "
-                "it asks for no password and does not encrypt."
-            )
+            say(_warning(host, has_key))
         say(f"Serving on {server.url} (Ctrl-C stops it).")
         # With a time-out, because Windows delivers no Ctrl-C to a wait
         # without one.
@@ -158,6 +148,19 @@ def serve(
                     "The server ended by itself; start it again, and report "
                     "what its log says."
                 )
+
+
+def _warning(host: str, has_key: bool) -> str:
+    if has_key:
+        return (
+            f"Warning: anyone who can reach {host} can use this server with "
+            "its key, which it does not encrypt."
+        )
+    return (
+        f"Warning: anyone who can reach {host} can use this server; it asks "
+        "for no password and does not encrypt. Set LABKIT_API_KEY to ask for "
+        "a key."
+    )
 
 
 @contextmanager
@@ -231,164 +234,8 @@ def _url(host: str, port: str | int) -> str:
     )
 
 
-def _refusal(error: Any, max_body_bytes: int) -> Refusal:
-    """What waitress found wrong with a request, in our words.
-
-    Its own texts repeat the client's bytes.
-    """
-    if isinstance(error, Refusal):
-        return error
-    if error.code == 413:
-        return body_too_large(max_body_bytes)
-    if error.code == 431:
-        return Refusal(
-            431,
-            "headers_too_large",
-            f"The headers hold more than {MAX_HEADER_BYTES} bytes; "
-            "send fewer or shorter ones.",
-        )
-    if error.code == 501:
-        return Refusal(
-            501,
-            "unsupported_transfer_encoding",
-            "This Transfer-Encoding is not supported; send a Content-Length "
-            "or chunked.",
-        )
-    if error.code == 500:
-        return Refusal(
-            500,
-            "internal_error",
-            "The server failed on this request; its log says why, and other "
-            "requests can still be sent.",
-        )
-    return Refusal(
-        400,
-        "malformed_http",
-        "The request is not valid HTTP/1.1; use an HTTP client such as curl.",
-    )
-
-
-def _incomplete() -> Refusal:
-    return Refusal(
-        400,
-        "incomplete_request",
-        "The connection ended before the request did; send as many bytes as "
-        "Content-Length says.",
-    )
-
-
-class _Parser(HTTPRequestParser):
-    path = ""  # waitress logs it even for requests that never had one
-
-    def parse_header(self, header_plus: bytes) -> None:
-        try:
-            super().parse_header(header_plus)
-        except ValueError as error:
-            # A Content-Length of 5,000 digits, or a target like http://[:
-            # waitress would drop the connection without an answer.
-            raise ParsingError(str(error)) from None
-
-    def received(self, data: bytes) -> int:
-        consumed: int = super().received(data)
-        if self.error is not None:
-            # Or waitress invites the client to send the refused body.
-            self.expect_continue = False
-        return consumed
-
-
-class _RefusalTask(ErrorTask):
-    def execute(self) -> None:
-        limit = self.channel.adj.max_request_body_size - 1
-        refusal = _refusal(self.request.error, limit)
-        body = to_json(refusal.body())
-        phrase = HTTPStatus(refusal.status).phrase
-        self.status = f"{refusal.status} {phrase}"
-        self.response_headers.append(("Content-Type", "application/json"))
-        self.content_length = len(body)
-        self.set_close_on_finish()
-        self.channel.drain_before_close = True
-        self.write(body)
-
-
-class _Channel(HTTPChannel):
-    """A connection that a refusal does not reset.
-
-    When a socket is closed while bytes lie unread, TCP resets the connection
-    and the client may lose an answer it has not read yet. So after a refusal
-    only the sending half is closed; what still arrives is thrown away until
-    the client closes, or for DRAIN_S (RFC 9112, section 9.6).
-    """
-
-    parser_class = _Parser
-    error_task_class = _RefusalTask
-    request: Any = None
-    close_when_flushed: bool = False
-    drain_before_close = False
-    drain_until: float | None = None
-
-    def handle_read(self) -> None:
-        if self._ended_early():
-            self._refuse_incomplete()
-        else:
-            super().handle_read()
-
-    def received(self, data: bytes) -> bool:
-        if self.drain_until is not None:
-            return False
-        result: bool = super().received(data)
-        return result
-
-    def writable(self) -> bool:
-        return bool(super().writable()) or self._drained_long_enough()
-
-    def handle_write(self) -> None:
-        if self._drained_long_enough():
-            self.will_close = True
-        hold = self.drain_before_close and self.close_when_flushed
-        if hold:
-            self.close_when_flushed = False
-        super().handle_write()
-        if hold and self.connected:
-            if self.total_outbufs_len:
-                self.close_when_flushed = True
-            else:
-                self._start_draining()
-
-    def _start_draining(self) -> None:
-        self.drain_until = time.monotonic() + DRAIN_S
-        self.request = None  # what began to arrive is not to be answered
-        try:
-            self.socket.shutdown(socket.SHUT_WR)
-        except OSError:
-            self.will_close = True
-
-    def _drained_long_enough(self) -> bool:
-        return (
-            self.drain_until is not None
-            and time.monotonic() >= self.drain_until
-        )
-
-    def _ended_early(self) -> bool:
-        """Whether the client stopped sending in the middle of a request."""
-        if self.request is None:
-            return False
-        try:
-            return self.socket.recv(1, socket.MSG_PEEK) == b""
-        except OSError:
-            return False
-
-    def _refuse_incomplete(self) -> None:
-        with self.requests_lock:
-            self.request.error = _incomplete()
-            self.request.completed = True
-            self.requests.append(self.request)
-            self.request = None
-            if len(self.requests) == 1:
-                self.server.add_task(self)
-
-
 class _Server(TcpWSGIServer):
-    channel_class = _Channel
+    channel_class = Channel
 
     def __init__(
         self, app: Flask, listener: socket.socket, max_body_bytes: int
@@ -400,11 +247,22 @@ class _Server(TcpWSGIServer):
             bind_socket=False,
             sockinfo=(listener.family, listener.type, None, None),
             threads=THREADS,
+            connection_limit=MAX_CONNECTIONS,
+            cleanup_interval=CLEANUP_S,
+            # Reads on while a request is served, or the end of a connection
+            # would go unnoticed until then.
+            channel_request_lookahead=1,
             ident="labkit",
             max_request_header_size=MAX_HEADER_BYTES,
             # waitress refuses bodies of this size and larger
             max_request_body_size=max_body_bytes + 1,
         )
+
+    def maintenance(self, now: float) -> None:
+        """Close connections that nothing, or too little, comes over."""
+        super().maintenance(now)
+        for channel in tuple(self.active_channels.values()):
+            channel.close_if_slow()
 
     def pull_trigger(self, thunk: Callable[[], object] | None = None) -> None:
         """Wake the loop, to run `thunk` there.

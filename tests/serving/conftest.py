@@ -6,8 +6,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from urllib.parse import urlsplit
 
@@ -15,72 +14,85 @@ import pytest
 import requests
 
 from labkit.serving.app import create_app
-from labkit.serving.engine import Engine
+from labkit.serving.engine import SingleSlotEngine
+from labkit.serving.protocol import GenerateRequest
 from labkit.serving.server import BackgroundServer
 
 TIMEOUT_S = 10
 
 
-@dataclass(frozen=True)
-class ScriptedGeneration:
-    ids: tuple[int, ...]
-    prompt_tokens: int
-    seconds: float
-
-
 class ScriptedBackend:
-    """Bytes are tokens; the answer counts on from the last prompt byte.
+    """Bytes of UTF-8 are tokens; the answer counts on from the last one.
 
-    It notes when two threads are inside `generate` at once, or inside the
-    tokenizer. `gate` holds a generation until it is set; b"boom" raises.
+    `answers` holds other answers, by prompt; b"boom" raises. It notes the
+    requests it got, how often two threads were inside `steps` at once, and
+    how many generations were left open. `gate` holds a generation until it
+    is set; `turns`, when there is one, is acquired before each step. The
+    prefill has a step for each eight prompt tokens. Byte 4 ends an answer.
     """
 
     name = "scripted"
     context = 64
     vocabulary = 256
+    end_ids = frozenset({4})
 
     def __init__(self) -> None:
         self.gate = threading.Event()
         self.gate.set()
         self.started = threading.Event()
+        self.turns: threading.Semaphore | None = None
+        self.answers: dict[bytes, bytes] = {}
+        self.requests: list[GenerateRequest] = []
         self.overlaps = 0
+        self.open = 0
         self._model = threading.Lock()
-        self._tokenizer = threading.Lock()
-
-    @contextmanager
-    def _alone(self, lock: threading.Lock) -> Iterator[None]:
-        if not lock.acquire(blocking=False):
-            self.overlaps += 1
-            raise AssertionError("two threads at once")
-        try:
-            yield
-        finally:
-            lock.release()
 
     def encode(self, text: str) -> list[int]:
-        with self._alone(self._tokenizer):
-            time.sleep(0)  # lets another thread in
-            return list(text.encode())
+        return list(text.encode())
+
+    def encode_chat(self, messages: Sequence[Mapping[str, str]]) -> list[int]:
+        return self.encode("".join(each["content"] for each in messages))
 
     def decode(self, ids: Sequence[int]) -> str:
-        with self._alone(self._tokenizer):
-            time.sleep(0)
-            return bytes(ids).decode("latin-1")
+        return bytes(ids).decode("utf-8", "replace")
 
-    def generate(
-        self, prompt_ids: Sequence[int], max_new_tokens: int
-    ) -> ScriptedGeneration:
-        with self._alone(self._model):
-            self.started.set()
-            assert self.gate.wait(TIMEOUT_S)
-            time.sleep(0.0005)
-            if bytes(prompt_ids) == b"boom":
-                raise ZeroDivisionError("a secret of the server")
-            new = tuple(
-                (prompt_ids[-1] + 1 + step) % 256
-                for step in range(max_new_tokens)
-            )
-            return ScriptedGeneration(new, len(prompt_ids), 0.25)
+    def steps(
+        self, request: GenerateRequest
+    ) -> Generator[int | None, None, None]:
+        if not self._model.acquire(blocking=False):
+            self.overlaps += 1
+            raise AssertionError("two threads at once")
+        self.open += 1
+        try:
+            yield from self._steps(request)
+        finally:
+            self.open -= 1
+            self._model.release()
+
+    def _steps(
+        self, request: GenerateRequest
+    ) -> Generator[int | None, None, None]:
+        self.requests.append(request)
+        self.started.set()
+        assert self.gate.wait(TIMEOUT_S)
+        time.sleep(0.0005)
+        prompt = bytes(request.prompt_ids)
+        if prompt == b"boom":
+            raise ZeroDivisionError("a secret of the server")
+        for _ in range((len(prompt) - 1) // 8):
+            self._wait()
+            yield None
+        count_on = bytes((prompt[-1] + 1 + k) % 256 for k in range(256))
+        answer = self.answers.get(prompt, count_on)
+        for token in answer[: request.max_new_tokens]:
+            self._wait()
+            yield token
+            if request.stop_at_end and token in self.end_ids:
+                return
+
+    def _wait(self) -> None:
+        if self.turns is not None:
+            assert self.turns.acquire(timeout=TIMEOUT_S)
 
 
 @dataclass(frozen=True)
@@ -102,12 +114,12 @@ def backend() -> ScriptedBackend:
 
 
 @pytest.fixture
-def start_server() -> Iterator[Callable[[Engine], str]]:
+def start_server() -> Iterator[Callable[[SingleSlotEngine], str]]:
     """Put an engine behind a server on a free port; returns its URL."""
     servers: list[BackgroundServer] = []
-    engines: list[Engine] = []
+    engines: list[SingleSlotEngine] = []
 
-    def start(engine: Engine) -> str:
+    def start(engine: SingleSlotEngine) -> str:
         engines.append(engine)
         servers.append(BackgroundServer(create_app(engine)).start())
         return servers[-1].url
@@ -121,10 +133,10 @@ def start_server() -> Iterator[Callable[[Engine], str]]:
 
 @pytest.fixture
 def url(
-    backend: ScriptedBackend, start_server: Callable[[Engine], str]
+    backend: ScriptedBackend, start_server: Callable[[SingleSlotEngine], str]
 ) -> str:
     """A server that is ready, around `backend`."""
-    engine = Engine(lambda: backend)
+    engine = SingleSlotEngine(lambda: backend)
     engine.wait_until_ready(TIMEOUT_S)
     return start_server(engine)
 

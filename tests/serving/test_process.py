@@ -13,7 +13,7 @@ import pytest
 import requests
 
 from labkit.errors import LabError
-from labkit.serving.process import ServerProcess
+from labkit.serving.process import COMMAND, ServerProcess
 
 PARENT = """
 import sys
@@ -27,7 +27,7 @@ with ServerProcess() as server:
 LISTENS = """
 import sys, threading
 from labkit.serving.app import create_app
-from labkit.serving.engine import Engine
+from labkit.serving.engine import SingleSlotEngine
 from labkit.serving.server import serve
 def load():
     {load}
@@ -37,7 +37,7 @@ def end():
 import os, time
 from labkit.errors import LabError
 threading.Thread(target=end, daemon=True).start()
-serve(create_app(Engine(load)), port=0)
+serve(create_app(SingleSlotEngine(load)), port=0)
 """
 STAND_IN = "types.SimpleNamespace(name='', context=1, vocabulary=1)"
 READY = LISTENS.format(load=f"import types; return {STAND_IN}")
@@ -91,6 +91,7 @@ def test_serves_the_model_and_ends_with_the_process_that_started_it(
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
+        env=os.environ | {"LABKIT_API_KEY": "is not asked for here"},
     ) as parent:
         assert parent.stdout is not None
         pid, url = parent.stdout.readline().split()
@@ -104,6 +105,28 @@ def test_serves_the_model_and_ends_with_the_process_that_started_it(
         server = psutil.Process(int(pid))
         parent.kill()
     server.wait(timeout=60)
+
+
+@pytest.mark.model
+def test_a_key_in_the_environment_is_asked_for(model_home: Path) -> None:
+    """By `serve` itself, with a page elsewhere kept out."""
+    variables = os.environ | {"LABKIT_API_KEY": "s3cret"}
+    with subprocess.Popen(
+        COMMAND,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env=variables,
+    ) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        url = server.stdout.readline().split()[2]
+        assert requests.get(f"{url}/v1/models", timeout=30).status_code == 401
+        key = {"Authorization": "Bearer s3cret"}
+        answer = requests.get(f"{url}/v1/models", headers=key, timeout=30)
+        assert answer.status_code in {200, 503}
+        server.stdin.close()
+    assert server.returncode == 0
 
 
 @pytest.mark.model

@@ -15,13 +15,15 @@ import requests
 from flask import Flask
 
 from labkit.errors import LabError
+from labkit.serving import channel as channel_module
 from labkit.serving import server as server_module
 from labkit.serving.server import BackgroundServer, is_loopback, serve
 
 TIMEOUT_S = 10
 MIB = 1024 * 1024
 HEAD = (
-    b"POST /generate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+    b"POST /generate HTTP/1.1\r\nHost: localhost\r\n"
+    b"Content-Type: application/json\r\n"
 )
 BODY = b'{"prompt": "a", "max_new_tokens": 1}'
 LENGTH = b"Content-Length: %d\r\n\r\n" % len(BODY)
@@ -208,7 +210,7 @@ def test_a_smuggled_request_is_thrown_away(
 def test_draining_comes_to_an_end(
     url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(server_module, "DRAIN_S", 0.1)
+    monkeypatch.setattr(channel_module, "DRAIN_S", 0.1)
     target = urlsplit(url)
     address = (target.hostname, target.port)
     deadline = time.monotonic() + TIMEOUT_S
@@ -427,7 +429,12 @@ def test_serve_ends_with_a_signal(app: Flask, number: signal.Signals) -> None:
 
 
 @pytest.mark.usefixtures("handlers_restored")
-def test_serve_warns_of_other_machines(app: Flask) -> None:
+@pytest.mark.parametrize(
+    ("has_key", "words"), [(False, "no password"), (True, "with its key")]
+)
+def test_serve_warns_of_other_machines(
+    app: Flask, has_key: bool, words: str
+) -> None:
     said: list[str] = []
 
     def say(line: str) -> None:
@@ -435,7 +442,15 @@ def test_serve_warns_of_other_machines(app: Flask) -> None:
         if line.startswith("Serving"):
             signal.raise_signal(signal.SIGINT)
 
-    serve(app, host="0.0.0.0", port=0, allow_remote=True, say=say)
+    serve(
+        app,
+        host="0.0.0.0",
+        port=0,
+        allow_remote=True,
+        has_key=has_key,
+        say=say,
+    )
+    assert words in said[0]
     assert said[0].startswith("Warning: anyone who can reach 0.0.0.0")
     assert said[1].startswith("Serving on http://0.0.0.0:")
 
