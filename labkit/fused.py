@@ -4,8 +4,9 @@ A decode step reads every weight for one row of numbers, so memory sets its
 pace. Two things keep `llama.py` from that pace, and are mended here:
 
 - For a few rows in FP32 a matrix product of PyTorch may leave most of the
-  bandwidth unused: on two AMD EPYC cores `F.linear` read 11 GB/s for one
-  row, and `linear` 40. It cuts the matrix into parts, which all cores share.
+  bandwidth unused: on two AMD EPYC cores `F.linear` read 12 GB/s for one
+  row, and `linear` 42 (docs/decode.md). It cuts the matrix into parts, which
+  all cores share.
 - Around the few large operations are many small ones. Here queries, keys
   and values come from one matrix, gate and up from another, and queries and
   keys are turned together.
@@ -29,9 +30,9 @@ from torch import Tensor
 from labkit.llama import Layer, Llama, rotate
 
 FEW_ROWS = 8
-"""For more rows than these `F.linear` is as fast."""
+"""For more rows than these `F.linear` is taken: its cores share the work."""
 PARTS = 8
-"""2, 4 and 8 were equally fast on two cores; more serve more cores."""
+"""Enough for eight cores; fewer would do on two."""
 
 
 def linear(x: Tensor, weight: Tensor) -> Tensor:
