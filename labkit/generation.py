@@ -117,9 +117,10 @@ class Sampling:
                 "sampling out."
             )
         whole = all(type(n) is int for n in (self.top_k, self.seed))
-        if not whole or self.top_k < 0 or not 0 <= self.seed < 2**63:
+        if not whole or self.top_k < 0 or not -(2**63) <= self.seed < 2**63:
             raise LabError(
-                "Give a top_k and a seed that are whole numbers of 0 or more."
+                "Give a top_k of 0 or more and a seed of at most 64 bits, "
+                "both whole numbers."
             )
         if not 0 < self.top_p <= 1:
             raise LabError("Give a top_p above 0 and at most 1.")

@@ -112,7 +112,7 @@ def test_every_recorded_token_is_the_best_after_what_came_before(
         ids = torch.tensor([answer.prompt + answer.ids])
         with torch.inference_mode():
             logits = ours(ids)[0, len(answer.prompt) - 1 : -1]
-        logits[:, list(END)] = -torch.inf
+            logits[:, list(END)] = -torch.inf
         said = logits.gather(1, torch.tensor(answer.ids)[:, None])[:, 0]
         gap = float((logits.amax(dim=1) - said).max())
         assert gap < NEAR_TIE, f"{answer.name}: {gap:.2g} behind the best"
