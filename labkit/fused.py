@@ -30,7 +30,7 @@ from torch import Tensor
 from labkit.llama import Layer, Llama, rotate
 
 FEW_ROWS = 8
-"""For more rows than these `F.linear` is taken: its cores share the work."""
+"""For more rows than these `F.linear` is taken. The bench times one row."""
 PARTS = 8
 """Enough for eight cores; fewer would do on two."""
 

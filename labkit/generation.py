@@ -12,7 +12,7 @@ from itertools import islice, pairwise
 from typing import TYPE_CHECKING, Protocol
 
 from labkit.errors import LabError
-from labkit.kv_cache import PreallocatedCache
+from labkit.kv_cache import PreallocatedCache, require_capacity
 
 if TYPE_CHECKING:
     import torch
@@ -143,7 +143,7 @@ def prefill(
     if not prompt_ids or (chunk is not None and chunk < 1):
         raise LabError("Give at least one prompt token, in chunks of one up.")
     require_ids(prompt_ids, model.config.vocabulary)
-    _require_capacity(cache, len(prompt_ids))
+    require_capacity(cache, len(prompt_ids))
     size = chunk or len(prompt_ids)
     with torch.inference_mode():
         for start in range(0, len(prompt_ids), size):
@@ -242,7 +242,7 @@ def stream(  # noqa: PLR0913 - each is one choice, given by name
     new = len(prompt_ids) + max_new_tokens - 1
     if cache is None:
         cache = PreallocatedCache(model.config, new, dtype=model.dtype)
-    _require_capacity(cache, new)
+    require_capacity(cache, new)
     steps = _steps(model, prompt_ids, cache, _chooser(sampling, never))
     return _until(steps, max_new_tokens, stop, clock)
 
@@ -327,14 +327,4 @@ def require_ids(ids: Collection[int], vocabulary: int) -> None:
     if wrong:
         raise LabError(
             f"{wrong[0]} is no token id: there are {vocabulary}, from 0 on."
-        )
-
-
-def _require_capacity(cache: KVCache, new: int) -> None:
-    """LabError before anything is written, if `new` positions do not fit."""
-    end = cache.length + new
-    if cache.capacity is not None and end > cache.capacity:
-        raise LabError(
-            f"{end} positions do not fit a cache made for {cache.capacity}: "
-            "make a larger one, or reset it before another prompt."
         )

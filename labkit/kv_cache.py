@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Protocol
 
 from labkit.errors import LabError
-from labkit.llama_config import Config
 
 if TYPE_CHECKING:
     import torch
@@ -30,6 +29,26 @@ BITS = {
     "int4": 4,
 }
 """Bits of one stored value; scales of quantized formats come on top."""
+
+
+class Shape(Protocol):
+    """What the size of a cache depends on; a `Config` has it."""
+
+    @property
+    def layers(self) -> int:
+        """How many layers there are."""
+
+    @property
+    def query_heads(self) -> int:
+        """Query heads in each layer."""
+
+    @property
+    def kv_heads(self) -> int:
+        """Key/value heads in each layer."""
+
+    @property
+    def head_size(self) -> int:
+        """Values of a head."""
 
 
 class KVCache(Protocol):
@@ -81,7 +100,7 @@ class GrowingCache:
 
     capacity = None
 
-    def __init__(self, config: Config) -> None:
+    def __init__(self, config: Shape) -> None:
         self.layers = config.layers
         self._kept: list[tuple[Tensor, Tensor] | None]
         self._kept = [None] * config.layers
@@ -151,7 +170,7 @@ class PreallocatedCache:
 
     def __init__(
         self,
-        config: Config,
+        config: Shape,
         capacity: int,
         batch: int = 1,
         dtype: torch.dtype | None = None,
@@ -187,14 +206,9 @@ class PreallocatedCache:
         LabError when they do not fit.
         """
         _require_alike(keys, self._keys[layer])
+        require_capacity(self, keys.shape[2])
         start = self.length
         end = start + keys.shape[2]
-        if end > self.capacity:
-            raise LabError(
-                f"{end} positions do not fit a cache made for "
-                f"{self.capacity}: make a larger one, or reset it before "
-                "another prompt."
-            )
         self._keys[layer][:, :, start:end] = keys
         self._values[layer][:, :, start:end] = values
         self._held[layer] = end
@@ -213,6 +227,16 @@ class PreallocatedCache:
     def reset(self) -> None:
         """Forget everything; the memory stays."""
         self.truncate(0)
+
+
+def require_capacity(cache: KVCache, new: int) -> None:
+    """LabError if `new` positions do not fit behind what a cache holds."""
+    end = cache.length + new
+    if cache.capacity is not None and end > cache.capacity:
+        raise LabError(
+            f"{end} positions do not fit a cache made for {cache.capacity}: "
+            "make a larger one, or reset it before another prompt."
+        )
 
 
 def _require_alike(keys: Tensor, kept: Tensor) -> None:
@@ -236,14 +260,14 @@ def _require_held(length: int, held: int) -> None:
         )
 
 
-def kind(config: Config) -> str:
+def kind(config: Shape) -> str:
     """MHA: a key/value head for each query head; MQA: one for all; GQA."""
     if config.kv_heads == config.query_heads:
         return "MHA"
     return "MQA" if config.kv_heads == 1 else "GQA"
 
 
-def bytes_per_token(config: Config, dtype: str = "float32") -> int:
+def bytes_per_token(config: Shape, dtype: str = "float32") -> int:
     """Bytes that one position takes in all layers.
 
     2 (keys and values) x layers x kv_heads x head_size x bytes of a value.
@@ -257,14 +281,14 @@ def bytes_per_token(config: Config, dtype: str = "float32") -> int:
 
 
 def bytes_per_sequence(
-    config: Config, length: int, dtype: str = "float32"
+    config: Shape, length: int, dtype: str = "float32"
 ) -> int:
     """Bytes of one conversation of `length` tokens."""
     return length * bytes_per_token(config, dtype)
 
 
 def bytes_per_batch(
-    config: Config, lengths: Iterable[int], dtype: str = "float32"
+    config: Shape, lengths: Iterable[int], dtype: str = "float32"
 ) -> int:
     """Bytes of several conversations, each of its own length in tokens."""
     return sum(bytes_per_sequence(config, n, dtype) for n in lengths)

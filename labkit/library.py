@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from labkit.errors import LabError
 from labkit.generation import (
     Clock,
     Generation,
@@ -88,17 +87,9 @@ class LibraryModel:
 
         LabError when they do not fit the context after what `cache` holds.
         """
-        if cache.layers != self.config.layers:
-            raise LabError(
-                f"This cache has {cache.layers} layers and the model "
-                f"{self.config.layers}: make one for this model."
-            )
-        end = cache.length + ids.shape[1]
-        if end > self.config.context:
-            raise LabError(
-                f"{end} tokens do not fit a context of {self.config.context}: "
-                "use a shorter text."
-            )
+        from labkit.llama import first_position
+
+        first_position(self.config, cache, ids.shape[1])
         output = self.model(
             ids,
             cache=_bridge(cache, self.config.layers),

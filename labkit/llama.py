@@ -45,6 +45,22 @@ class Cache(Protocol):
         """Keep a layer's new keys and values; return all that it holds."""
 
 
+def first_position(config: Config, cache: Cache | None, new: int) -> int:
+    """Where `new` positions begin; LabError when they do not fit."""
+    start = 0 if cache is None else cache.length
+    if start + new > config.context:
+        raise LabError(
+            f"{start + new} tokens do not fit a context of {config.context}: "
+            "use a shorter text."
+        )
+    if cache is not None and cache.layers != config.layers:
+        raise LabError(
+            f"This cache has {cache.layers} layers and the model "
+            f"{config.layers}: make one for this model."
+        )
+    return start
+
+
 def inverse_frequencies(config: Config) -> Tensor:
     """By how much each pair of a head turns per position: [head_size / 2].
 
@@ -228,7 +244,7 @@ class Llama:
         with `last_only`. LabError when the context is too short.
         """
         new = ids.shape[1]
-        start = self._room(new, cache)
+        start = first_position(self.config, cache, new)
         cos, sin = self._angles(start, new, padding)
         mask = None if padding is None else _mask(start, new, padding)
         x = F.embedding(ids, self.embedding)
@@ -242,21 +258,6 @@ class Llama:
             x = x + layer.mlp(self._normalize(x, layer.mlp_norm))
         x = x[:, -1:] if last_only else x
         return self._logits(self._normalize(x, self.norm))
-
-    def _room(self, new: int, cache: Cache | None) -> int:
-        """The first new position; LabError when the new ones do not fit."""
-        start = 0 if cache is None else cache.length
-        if start + new > self.config.context:
-            raise LabError(
-                f"{start + new} tokens do not fit a context of "
-                f"{self.config.context}: use a shorter text."
-            )
-        if cache is not None and cache.layers != self.config.layers:
-            raise LabError(
-                f"This cache has {cache.layers} layers and the model "
-                f"{self.config.layers}: make one for this model."
-            )
-        return start
 
     def _angles(
         self, start: int, new: int, padding: Tensor | None

@@ -8,11 +8,10 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from labkit import kv_cache, tables
 from labkit.known_models import KnownModel, find
-from labkit.llama_config import Config
 
 WEIGHTS = "bfloat16"
 """The format in which the weights of these models are usually given."""
@@ -44,7 +43,7 @@ class Choice:
     @property
     def per_token(self) -> int:
         """Cache bytes of one token."""
-        return kv_cache.bytes_per_token(_config(self.model), self.dtype)
+        return kv_cache.bytes_per_token(self.model, self.dtype)
 
     @property
     def cache_bytes(self) -> int:
@@ -130,7 +129,7 @@ def result(choice: Choice, memory_bytes: int) -> str:
             f"{left // one:,}" if left > 0 else "none: the weights do not fit",
         ),
     ]
-    head = (model.name, kv_cache.kind(_config(model)))
+    head = (model.name, kv_cache.kind(model))
     parts = [("weights", weights, "#f89c20"), ("cache", used, "#5790fc")]
     bars = "".join(_bar(*part, memory_bytes) for part in parts)
     return tables.as_html([head, *rows]) + bars
@@ -166,7 +165,7 @@ def _row(model: KnownModel) -> tuple[str, ...]:
     held = size(choice.cache_bytes)
     return (
         model.name,
-        kv_cache.kind(_config(model)),
+        kv_cache.kind(model),
         *map(str, counts),
         size(choice.per_token),
         held if model.context >= TYPICAL else f"context {model.context:,}",
@@ -193,8 +192,3 @@ def _bar(name: str, part: int, color: str, whole: int) -> str:
         f"background:{color};width:{width:.2f}em;margin-right:0.5em"
     )
     return f'<div><span style="{bar}"></span>{text}</div>'
-
-
-def _config(model: KnownModel) -> Config:
-    # The arithmetic reads layers, heads and their size, which both have.
-    return cast("Config", model)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import threading
 from pathlib import Path
 
@@ -56,7 +57,16 @@ def test_nobody_looks_on_after_work_that_failed() -> None:
 
 def test_written_memory_is_seen() -> None:
     size = 64 * 2**20
-    data, seen = memory.watch(lambda: b"x" * size)
+
+    def write() -> mmap.mmap:
+        pages = mmap.mmap(
+            -1, size
+        )  # new ones: a heap would use old ones again
+        for start in range(0, size, mmap.PAGESIZE):
+            pages[start] = 1
+        return pages
+
+    data, seen = memory.watch(write)
     assert len(data) == size
     assert seen.at_peak > size // 2
 

@@ -11,6 +11,12 @@ import torch
 from labkit.llama import Llama
 
 
+@pytest.fixture(scope="session", autouse=True)
+def one_thread() -> None:
+    """Two workers with two threads each wait for one another on two cores."""
+    torch.set_num_threads(1)
+
+
 @pytest.fixture(scope="session")
 def make_pair() -> Callable[..., tuple[Any, Llama]]:
     """Makes the library's two-layer Llama and ours on the same tensors."""

@@ -136,6 +136,8 @@ def test_repeats_that_would_not_be_shortened_are_told(values: str) -> None:
 
 def test_a_lesson_is_run_with_few_repeats() -> None:
     notebook = lesson()
-    cell_of(notebook, "imports").source = "REPEATS, WARMUPS, SEED = 5, 2, 7"
+    source = "REPEATS, WARMUPS, SEED = 5, 2, 7\nROUNDS = 3  # long ones"
+    cell_of(notebook, "imports").source = source
     cell = cell_of(shorten(notebook), "imports")
-    assert cell.source == "REPEATS, WARMUPS, SEED = 2, 1, 7"
+    wanted = "REPEATS, WARMUPS, SEED = 2, 1, 7\nROUNDS = 2  # long ones"
+    assert cell.source == wanted
