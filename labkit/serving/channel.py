@@ -290,6 +290,8 @@ class Channel(HTTPChannel):
 
     def _refuse_incomplete(self) -> None:
         with self.requests_lock:
+            if self.close_when_flushed:
+                return  # the answer that is to be the last one is written
             self.request.error = _incomplete()
             self.request.completed = True
             self.requests.append(self.request)

@@ -99,6 +99,21 @@ def test_malformed_http_is_refused_in_json(
     assert_serving()
 
 
+def test_nothing_is_answered_behind_a_refusal(
+    raw: Raw, split_replies: Split, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The loop may see the end of what is sent once a refusal is written."""
+    done = channel_module.HTTPChannel.service
+
+    def service(channel: Any) -> None:
+        done(channel)
+        channel._refuse_incomplete()
+
+    monkeypatch.setattr(channel_module.HTTPChannel, "service", service)
+    sent = HEAD + b"Content-Length: -5\r\n\r\nGET"
+    assert len(split_replies(raw(sent))) == 1
+
+
 @pytest.mark.parametrize(
     "sent",
     [
