@@ -37,6 +37,8 @@ COLOURS: tuple[str, ...] = tuple(
 """Kept apart by colour-blind readers (M. A. Petroff, 2021)."""
 MARKERS = ("o", "s", "^", "D", "v", "P")
 """One marker a series, so that colour alone never tells them apart."""
+HATCHES = ("", "//", "..", "xx", "\\\\", "oo")
+"""One pattern a kind of bar, for the same reason."""
 DPI = 100
 
 
@@ -184,11 +186,7 @@ def comparison(made: Comparison) -> Axes:
     axes.set_xscale("log")
     _label_logarithmic(axes.xaxis)
     axes.set_ylim(len(rows) - 0.4, -0.6)
-    handles, labels = axes.get_legend_handles_labels()
-    unique = dict(zip(labels, handles, strict=True))
-    axes.legend(
-        unique.values(), unique.keys(), loc="upper left", bbox_to_anchor=(1, 1)
-    )
+    _legend_beside(axes)
     return axes
 
 
@@ -509,3 +507,64 @@ def _as_a_heat_map(axes: Axes) -> None:
     axes.grid(visible=False)
     axes.tick_params(labelsize=8, labelrotation=0)
     axes.tick_params(axis="x", labelrotation=90)
+
+
+@dataclass(frozen=True)
+class Track:
+    """One row of a time line: what lasted, and what happened at a moment.
+
+    `spans` are a kind, a start and an end; `moments` are times. All in the
+    unit that the axis is labelled with.
+    """
+
+    spans: Sequence[tuple[str, float, float]] = ()
+    moments: Sequence[float] = ()
+
+
+def timeline(
+    tracks: Mapping[str, Track], title: str, xlabel: str, moment: str = ""
+) -> Axes:
+    """A row for each track: a bar for each span, a mark for each moment.
+
+    Spans of one kind have one colour and one hatch in every row; `moment`
+    is what the legend calls the marks.
+    """
+    axes = new_axes(title, xlabel, "")
+    figure_of(axes).set_size_inches(7, 1.6 + 0.4 * len(tracks))
+    kinds = list(
+        dict.fromkeys(k for t in tracks.values() for k, *_ in t.spans)
+    )
+    for row, track in enumerate(tracks.values()):
+        for kind, start, end in track.spans:
+            place = kinds.index(kind)
+            axes.barh(
+                row,
+                end - start,
+                left=start,
+                height=0.6,
+                color=COLOURS[place % len(COLOURS)],
+                hatch=HATCHES[place % len(HATCHES)],
+                alpha=0.5,
+                label=kind,
+            )
+        marks: dict[str, Any] = {"marker": "|", "markersize": 12}
+        marks |= {"color": "black", "linestyle": "none", "label": moment}
+        _draw_pairs(axes, [(at, row) for at in track.moments], **marks)
+    axes.set_yticks(range(len(tracks)), list(tracks))
+    axes.set_ylim(len(tracks) - 0.5, -0.5)
+    axes.grid(visible=False, axis="y")
+    _legend_beside(axes)
+    return axes
+
+
+def _legend_beside(axes: Axes) -> None:
+    """Each label once, right of the axes; nothing where there is none."""
+    handles, labels = axes.get_legend_handles_labels()
+    unique = dict(zip(labels, handles, strict=True))
+    if unique:
+        axes.legend(
+            unique.values(),
+            unique.keys(),
+            loc="upper left",
+            bbox_to_anchor=(1, 1),
+        )

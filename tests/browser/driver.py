@@ -18,6 +18,7 @@ from typing import Any, TypeAlias
 
 import nbformat
 import psutil
+from nbformat.reader import NotJSONError
 from playwright.sync_api import ConsoleMessage, Locator, Page, expect
 
 from labkit.execution import end_processes
@@ -150,8 +151,17 @@ class Lab:
         }
 
     def notebook(self) -> Notebook:
-        """The notebook's file as it is on disk now."""
-        return nbformat.read(self._path, as_version=4)
+        """The notebook's file as it is on disk now.
+
+        JupyterLab saves in place: for a moment the file is empty or half
+        written, and then it is no JSON.
+        """
+        for _ in range(100):
+            try:
+                return nbformat.read(self._path, as_version=4)
+            except NotJSONError:
+                self.page.wait_for_timeout(50)
+        raise AssertionError("the notebook's file stayed half written for 5 s")
 
     def save(self) -> Notebook:
         """Save the notebook and return what its file holds then."""
