@@ -202,7 +202,8 @@ def release(
 
 
 @app.command(epilog="Example: python -m labkit serve --port 8001")
-def serve(
+def serve(  # noqa: PLR0913 - each is one option
+    *,
     host: Annotated[
         str, typer.Option(help="Address to listen on.")
     ] = "127.0.0.1",
@@ -212,6 +213,21 @@ def serve(
     model: Annotated[
         str | None, typer.Option(help="Model; the course's own if left out.")
     ] = None,
+    threads: Annotated[
+        int | None, typer.Option(help="Threads; up to two if left out.")
+    ] = None,
+    fast: Annotated[
+        bool,
+        typer.Option("--fast", help="Fused weights: the same tokens sooner."),
+    ] = False,
+    names: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--name",
+            metavar="<host>",
+            help="A further name of this server, such as a proxy's.",
+        ),
+    ] = None,
     until_input_closes: Annotated[
         bool, typer.Option("--until-input-closes", hidden=True)
     ] = False,
@@ -219,7 +235,176 @@ def serve(
     """Serve a model over HTTP until Ctrl-C."""
     from labkit.serving import run
 
-    run.serve_checkpoint(model, host, port, until_input_closes)
+    run.serve_checkpoint(
+        model,
+        run.Place(host, port, names or ()),
+        run.setting(threads, fused=fast),
+        until_input_closes,
+    )
+
+
+@app.command(
+    epilog="Example: python -m labkit loadtest http://127.0.0.1:8001"
+    " --clients 2 --out evidence"
+)
+def loadtest(  # noqa: PLR0913 - each is one option
+    url: Annotated[str, typer.Argument(help="Address of a server.")],
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="New folder for the evidence.")
+    ] = None,
+    clients: Annotated[
+        int | None, typer.Option(help="Closed loop: this many clients.")
+    ] = None,
+    rate: Annotated[
+        float | None, typer.Option(help="Open loop: requests per second.")
+    ] = None,
+    arrivals: Annotated[
+        str,
+        typer.Option(help="constant, poisson, or a file of seconds."),
+    ] = "constant",
+    most_in_flight: Annotated[
+        int | None, typer.Option(help="Open loop: send no more at once.")
+    ] = None,
+    requests: Annotated[int, typer.Option(help="To measure.")] = 20,
+    warmups: Annotated[int, typer.Option(help="Not to count.")] = 1,
+    input_tokens: Annotated[int, typer.Option(help="Of each prompt.")] = 64,
+    new_tokens: Annotated[int, typer.Option(help="Of each answer.")] = 24,
+    prompts: Annotated[
+        str, typer.Option(help="passage, or random token ids.")
+    ] = "passage",
+    vocabulary: Annotated[
+        int | None, typer.Option(help="Token ids, if the server hides it.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Of prompts and arrivals.")] = 0,
+    timeout: Annotated[float, typer.Option(help="Seconds a request.")] = 300.0,
+    objective: Annotated[
+        list[str] | None, typer.Option(help="Such as ttft_ms=500.")
+    ] = None,
+    openai: Annotated[
+        str | None, typer.Option(help="Model, for OpenAI's routes.")
+    ] = None,
+    keep_alive: Annotated[
+        bool, typer.Option("--keep-alive", help="Use connections again.")
+    ] = False,
+    pid: Annotated[
+        int | None, typer.Option(help="Of the server, to watch its memory.")
+    ] = None,
+    page: Annotated[
+        Path | None, typer.Option(help="Write the report as HTML here.")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write the figures as CSV here.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Finish what is in the folder.")
+    ] = False,
+) -> None:
+    """Measure a server under load; keep the evidence.
+
+    Resuming takes the plan from the folder. Status 3: not finished.
+    """
+    from labkit.loadtest import command
+
+    folder = evidence_folder(out, resume)
+    target = command.Target(url, openai, pid, keep_alive)
+    if not resume:
+        wanted = command.Wanted(
+            clients,
+            rate,
+            arrivals,
+            most_in_flight,
+            requests,
+            warmups,
+            input_tokens,
+            new_tokens,
+            prompts,
+            vocabulary,
+            seed,
+            timeout,
+            command.objectives(objective or ()),
+        )
+        command.start(folder, target, wanted)
+    report_load(folder, command.go_on(folder, target), page, csv)
+
+
+@app.command(epilog="Example: python -m labkit matrix --out evidence")
+def matrix(  # noqa: PLR0913 - each is one option
+    *,
+    out: Annotated[
+        Path | None, typer.Option(help="New folder for the evidence.")
+    ] = None,
+    subset: Annotated[
+        bool, typer.Option("--subset", help="64 tokens in alone.")
+    ] = False,
+    fast: Annotated[
+        bool, typer.Option("--fast", help="Serve fused weights.")
+    ] = False,
+    page: Annotated[
+        Path | None, typer.Option(help="Write the report as HTML here.")
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(help="Write the figures as CSV here.")
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Finish what is in the folder.")
+    ] = False,
+) -> None:
+    """Measure the published matrix of threads, clients and lengths.
+
+    48 requests of 24 tokens, a few minutes. Status 3: not finished.
+    """
+    from labkit.loadtest import matrix
+
+    folder = evidence_folder(out, resume)
+    whole = matrix.run(folder, subset=subset, fast=fast, resume=resume)
+    report_load(folder, whole, page, csv)
+
+
+@app.command(epilog="Example: python -m labkit verify evidence")
+def verify(
+    folder: Annotated[Path, typer.Argument(help="With evidence.")],
+) -> None:
+    """Check the evidence of a load test, and compute its report again.
+
+    Status: 0 complete and right, 1 something differs, 2 no evidence,
+    3 right but partial.
+    """
+    from labkit.loadtest import verify
+
+    raise typer.Exit(verify.main([str(folder)]))
+
+
+def evidence_folder(out: Path | None, resume: bool) -> Path:
+    """Where evidence goes: among the results, if nothing else is said."""
+    from datetime import UTC, datetime
+
+    from labkit import course
+
+    if out is not None:
+        return out
+    if resume:
+        raise LabError("Name the folder that is to be finished: add --out.")
+    now = datetime.now(UTC).strftime("%Y%m%dT%H%M%SZ")
+    return course.results_folder() / "loadtest" / now
+
+
+def report_load(
+    folder: Path, whole: bool, page: Path | None, csv: Path | None
+) -> None:
+    """Print what a load test found; status 3 when it was not finished."""
+    from labkit.loadtest import command, evidence, report, tables, verify
+
+    found = evidence.load(folder)
+    print(tables.as_text(found, report.figures(found)))
+    print(f"\nThe evidence is in {folder}: `verify` checks it.")
+    if page is not None:
+        command.write_page(found, page)
+    if csv is not None:
+        command.write_csv(found, csv)
+    if not whole:
+        print(f"Stopped; add --resume --out {folder} to finish it.")
+        raise typer.Exit(verify.PARTIAL)
 
 
 @app.command(epilog="Example: python -m labkit doctor")

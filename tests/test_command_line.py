@@ -45,6 +45,12 @@ def test_every_command_has_an_example(command: str) -> None:
         (["rerun", "x"], "There is no lesson 'x'"),
         (["lab", "--lesson", "77"], "There is no lesson '77'"),
         (["serve", "--model", "gpt-9"], "No model is called 'gpt-9'"),
+        (["serve", "--threads", "0"], "0 threads cannot be used"),
+        (["serve", "--threads", "-1"], "-1 threads cannot be used"),
+        (["serve", "--threads", "9999"], "9999 threads cannot be used"),
+        (["serve", "--name", "http://x"], "is not the name of a host"),
+        (["serve", "--name", "x:80"], "is not the name of a host"),
+        (["serve", "--name", ""], "is not the name of a host"),
     ],
 )
 def test_bad_input_is_one_line(words: list[str], sentence: str) -> None:

@@ -95,6 +95,16 @@ class Access:
         return same and scheme.lower() == "bearer"
 
 
+def host_name(text: str) -> str:
+    """`text`, if it is a host's name and no more; LabError otherwise."""
+    if not text or _hostname(text) != text.lower():
+        raise LabError(
+            f"{text!r} is not the name of a host; write it alone, such as "
+            "lab.example, without http:// or a port."
+        )
+    return text
+
+
 def _hostname(host: str) -> str | None:
     """The lower-case name in a Host header; None when it makes no sense."""
     try:

@@ -6,19 +6,29 @@ Nothing here touches a socket or a model.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from types import TracebackType
 
 from flask import Flask, Response, request
 from werkzeug.exceptions import HTTPException, MethodNotAllowed
 
-from labkit.serving import native, openai_routes, page
+from labkit.serving import native, openai_routes, openapi, page
 from labkit.serving.access import Access
 from labkit.serving.http import answer_refusal
 from labkit.serving.interface import Engine
 from labkit.serving.metrics import CONTENT_TYPE, Metrics
-from labkit.serving.protocol import Limits, Refusal, body_too_large, shown
+from labkit.serving.protocol import (
+    OPENAI_PREFIX,
+    Limits,
+    Refusal,
+    body_too_large,
+    shown,
+)
 
 ROUTES = "POST /generate, POST /stream or GET /health"
+OPENAI_ROUTES = (
+    "GET /v1/models, POST /v1/completions or POST /v1/chat/completions"
+)
 
 
 class _App(Flask):
@@ -35,12 +45,14 @@ def create_app(
     engine: Engine,
     limits: Limits | None = None,
     access: Access | None = None,
+    about: Mapping[str, str | int] | None = None,
 ) -> Flask:
     """The application around `engine`.
 
     `limits` is what this server lets in; what the model can take, known
     once it is loaded, holds as well, and the smaller number wins. `access`
     says who may use it; without, any program of this machine and network.
+    `about` is what GET /health tells besides.
     """
     limits = limits or Limits()
     app = _App("labkit.serving", static_folder=None)
@@ -49,6 +61,7 @@ def create_app(
         # Flask answers OPTIONS by itself, with an empty page.
         PROVIDE_AUTOMATIC_OPTIONS=False,
     )
+    app.url_map.merge_slashes = False  # it would redirect, in HTML
     metrics = Metrics(engine)
     _add_refusals(app, metrics)
     _add_guards(app, access or Access())
@@ -57,8 +70,9 @@ def create_app(
         backend = engine.backend()
         return limits.within(backend.context, backend.vocabulary)
 
-    native.add_routes(app, engine, allowed)
+    native.add_routes(app, engine, allowed, about or {})
     openai_routes.add_routes(app, engine, allowed, time.time)
+    openapi.add_routes(app, engine, allowed, access)
     page.add_routes(app)
 
     @app.get("/metrics")
@@ -122,7 +136,7 @@ def _refusal(status: int) -> Refusal:
         return Refusal(
             404,
             "not_found",
-            f"There is no {shown(request.path)} here; send {ROUTES}.",
+            f"There is no {shown(request.path)} here; send {_routes()}.",
         )
     if status == 413:
         return body_too_large(request.max_content_length or 0)
@@ -136,5 +150,11 @@ def _refusal(status: int) -> Refusal:
     return Refusal(
         status,
         "bad_request",
-        f"The request cannot be understood; send {ROUTES} as documented.",
+        f"The request cannot be understood; send {_routes()} as documented.",
     )
+
+
+def _routes() -> str:
+    """What could have been meant."""
+    openai = request.path.startswith(OPENAI_PREFIX)
+    return OPENAI_ROUTES if openai else ROUTES

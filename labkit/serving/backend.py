@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from tokenizers import Tokenizer
 
+    from labkit.llama import Llama
+
 PREFILL_CHUNK = 256
 """Most prompt tokens between two moments at which a cancel is noticed."""
 
@@ -34,6 +36,29 @@ def chat_template(folder: Path, tokenizer: Tokenizer) -> ChatTemplate | None:
     return ChatTemplate(template, special)
 
 
+def _fused(folder: Path) -> Llama:
+    """A model's folder as fused weights, never all of them twice.
+
+    The tensors of `Llama.load` are parts of one mapped file, which stays in
+    memory up to the last of them. Read one by one, into pages of its own,
+    each goes once it is copied.
+    """
+    from safetensors import safe_open
+
+    from labkit.fused import fuse, packed
+    from labkit.llama import Llama
+    from labkit.llama_config import Config
+
+    config = Config.read(folder)
+    weights = {}
+    for name in config.shapes():
+        with safe_open(folder / "model.safetensors", "pt") as file:
+            (weights[name],) = packed([file.get_tensor(name)])
+    model = Llama(config, weights)
+    del weights  # or nothing is freed by `fuse`
+    return fuse(model)
+
+
 @dataclass(frozen=True)
 class ModelBackend:
     """A `worker.Backend` around a model that fills the course's caches."""
@@ -48,9 +73,16 @@ class ModelBackend:
 
     @classmethod
     def load(
-        cls, name: str = checkpoints.DEFAULT, root: Path | None = None
+        cls,
+        name: str = checkpoints.DEFAULT,
+        root: Path | None = None,
+        *,
+        fused: bool = False,
     ) -> ModelBackend:
-        """A fetched checkpoint; LabError if it is not ready."""
+        """A fetched checkpoint; LabError if it is not ready.
+
+        With the weights of `labkit.fused` decoding is faster.
+        """
         from labkit.llama import Llama
 
         folder = checkpoints.model_folder(name, root)
@@ -58,7 +90,7 @@ class ModelBackend:
         return cls(
             name,
             tokenizer,
-            Llama.load(folder),
+            _fused(folder) if fused else Llama.load(folder),
             checkpoints.end_ids(name, root),
             chat_template(folder, tokenizer),
         )

@@ -20,10 +20,15 @@ from waitress.channel import HTTPChannel
 from waitress.parser import HTTPRequestParser, ParsingError
 from waitress.task import ErrorTask, WSGITask
 
-from labkit.serving.protocol import Refusal, body_too_large, to_json
+from labkit.serving.protocol import (
+    Refusal,
+    body_too_large,
+    error_document,
+    to_json,
+)
 
 MAX_HEADER_BYTES = 32 * 1024
-# How long the rest of a refused request is read and thrown away.
+# How long what comes after the last answer is read and thrown away.
 DRAIN_S = 30.0
 # How long a request may take to arrive.
 RECEIVE_S = 60.0
@@ -85,6 +90,9 @@ class _Parser(HTTPRequestParser):
             # A Content-Length of 5,000 digits, or a target like http://[:
             # waitress would drop the connection without an answer.
             raise ParsingError(str(error)) from None
+        if self.chunked and "CONTENT_LENGTH" in self.headers:
+            # Two programs may not agree on where such a request ends.
+            raise ParsingError("two lengths")
 
     def received(self, data: bytes) -> int:
         consumed: int = super().received(data)
@@ -98,13 +106,12 @@ class _RefusalTask(ErrorTask):
     def execute(self) -> None:
         limit = self.channel.adj.max_request_body_size - 1
         refusal = _refusal(self.request.error, limit)
-        body = to_json(refusal.body())
+        body = to_json(error_document(refusal, self.request.path))
         phrase = HTTPStatus(refusal.status).phrase
         self.status = f"{refusal.status} {phrase}"
         self.response_headers.append(("Content-Type", "application/json"))
         self.content_length = len(body)
         self.set_close_on_finish()
-        self.channel.drain_before_close = True
         self.write(body)
 
 
@@ -186,12 +193,13 @@ def _logger() -> logging.Logger:
 
 
 class Channel(HTTPChannel):
-    """A connection that a refusal does not reset.
+    """A connection that its last answer does not reset.
 
     When a socket is closed while bytes lie unread, TCP resets the connection
-    and the client may lose an answer it has not read yet. So after a refusal
-    only the sending half is closed; what still arrives is thrown away until
-    the client closes, or for DRAIN_S (RFC 9112, section 9.6).
+    and the client may lose an answer it has not read yet. So after an answer
+    that is the last, such as a refusal, only the sending half is closed; what
+    still arrives is thrown away until the client closes, or for DRAIN_S
+    (RFC 9112, section 9.6).
     """
 
     logger = _logger()
@@ -202,7 +210,6 @@ class Channel(HTTPChannel):
     receiving_since: float | None = None
     close_when_flushed: bool = False
     will_close: bool = False
-    drain_before_close = False
     drain_until: float | None = None
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
@@ -257,7 +264,7 @@ class Channel(HTTPChannel):
     def handle_write(self) -> None:
         if self._drained_long_enough():
             self.will_close = True
-        hold = self.drain_before_close and self.close_when_flushed
+        hold = self.close_when_flushed
         if hold:
             self.close_when_flushed = False
         super().handle_write()

@@ -11,12 +11,11 @@ from labkit.serving.interface import Engine, Stream
 from labkit.serving.protocol import (
     GenerateRequest,
     Refusal,
-    openai_error,
+    error_document,
     parse_json,
     to_json,
 )
 
-OPENAI_PREFIX = "/v1/"
 HALF_CLOSE_S = 0.25
 """A client that ends its side this soon after a request, as `nc -N` does,
 still reads; later, that is how one goes away."""
@@ -29,19 +28,12 @@ def answer(document: dict[str, Any], status: int = 200) -> Response:
 
 def answer_refusal(refusal: Refusal) -> Response:
     """A refusal, in OpenAI's form under its prefix."""
-    response = answer(error_document(refusal), refusal.status)
+    response = answer(error_document(refusal, request.path), refusal.status)
     if refusal.retry_after_s is not None:
         response.headers["Retry-After"] = str(refusal.retry_after_s)
     if refusal.status == 401:
         response.headers["WWW-Authenticate"] = "Bearer"
     return response
-
-
-def error_document(refusal: Refusal) -> dict[str, Any]:
-    """The body of a refusal on the path that was asked for."""
-    if request.path.startswith(OPENAI_PREFIX):
-        return openai_error(refusal)
-    return refusal.body()
 
 
 def json_body(asked: Request) -> dict[str, Any]:

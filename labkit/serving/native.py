@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from flask import Flask, Response, request
@@ -21,9 +21,15 @@ from labkit.serving.text import End, Piece, collect, read
 
 
 def add_routes(
-    app: Flask, engine: Engine, allowed: Callable[[], Limits]
+    app: Flask,
+    engine: Engine,
+    allowed: Callable[[], Limits],
+    about: Mapping[str, str | int],
 ) -> None:
-    """`allowed` gives the limits of this server and its model."""
+    """`allowed` gives the limits of this server and its model.
+
+    `about` is what /health says of the two besides.
+    """
 
     def wanted() -> GenerateRequest:
         body = json_body(request)
@@ -72,6 +78,7 @@ def add_routes(
                 "model": engine.backend().name,
                 "context": limits.context,
                 "vocabulary": limits.vocabulary,
+                **about,
             }
         )
 

@@ -53,7 +53,6 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "presence_penalty": (0,),
     "frequency_penalty": (0,),
     "repetition_penalty": (1,),
-    "min_tokens": (0,),
     "min_p": (0,),
     "top_k": (0, -1),
     "tools": ([],),
@@ -65,7 +64,8 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
 COMMON = frozenset(
     {
         *("model", "max_tokens", "temperature", "top_p", "seed", "stop"),
-        *("stream", "stream_options", "ignore_eos"),
+        *("stream", "stream_options", "ignore_eos", "min_tokens"),
+        "return_token_ids",
     }
 )
 
@@ -79,6 +79,7 @@ class OpenAIRequest:
     stream: bool = False
     include_usage: bool = False
     usage_in_each: bool = False
+    token_ids: bool = False
 
 
 def parse_completion(
@@ -126,7 +127,9 @@ def _parse(
     body: dict[str, Any], ids: list[int], new_tokens: int, limits: Limits
 ) -> OpenAIRequest:
     check_room(len(ids), new_tokens, limits)
-    options = body.get("stream_options") or {}
+    options = body.get("stream_options")
+    if options is None:
+        options = {}
     if not isinstance(options, dict):
         raise _wrong("stream_options", "Send stream_options as an object.")
     request = GenerateRequest(
@@ -135,13 +138,16 @@ def _parse(
         _sampling(body),
         stop_at_end=not _flag(body, "ignore_eos"),
     )
-    return OpenAIRequest(
+    parsed = OpenAIRequest(
         request,
         _stops(body),
         _flag(body, "stream"),
         _flag(options, "include_usage"),
         _flag(options, "continuous_usage_stats"),
+        _flag(body, "return_token_ids"),
     )
+    _check_min_tokens(body, parsed)
+    return parsed
 
 
 def _wrong(name: str, message: str) -> Refusal:
@@ -159,13 +165,42 @@ def _check_names(body: dict[str, Any], more: set[str]) -> None:
                 f"The field {shown(name)} is unknown; leave it out.",
                 param=name[:40],
             )
-        if value not in NEUTRAL[name]:
+        if not any(_equal(value, neutral) for neutral in NEUTRAL[name]):
             raise Refusal(
                 400,
                 "unsupported_value",
                 f"This server does nothing with {name}; leave it out.",
                 param=name,
             )
+
+
+def _check_min_tokens(body: dict[str, Any], parsed: OpenAIRequest) -> None:
+    """Obeyed where nothing can end an answer early; refused elsewhere."""
+    least = body.get("min_tokens")
+    if least is None:
+        return
+    most = parsed.request.max_new_tokens
+    if type(least) is not int or not 0 <= least <= most:
+        raise _wrong(
+            "min_tokens",
+            f"Send min_tokens as a whole number from 0 to {most}, the most "
+            "tokens of this answer.",
+        )
+    if least > 0 and (parsed.request.stop_at_end or parsed.stop):
+        raise Refusal(
+            400,
+            "unsupported_value",
+            "This server obeys min_tokens only with ignore_eos and without "
+            "stop; send it so, or leave it out.",
+            param="min_tokens",
+        )
+
+
+def _equal(value: Any, other: Any) -> bool:
+    """Equal in JSON, where true is not 1, nor false 0."""
+    return isinstance(value, bool) == isinstance(other, bool) and bool(
+        value == other
+    )
 
 
 def _check_model(body: dict[str, Any], model: str) -> None:
@@ -208,14 +243,16 @@ def _content(content: Any, name: str) -> str:
 
 
 def _count(body: dict[str, Any], names: Sequence[str]) -> int | None:
+    """The first of these fields that counts; each has to be a count."""
+    first = None
     for name in names:
         count = body.get(name)
         if count is None:
             continue
         if type(count) is not int or count < 1:
             raise _wrong(name, f"Send {name} as a whole number from 1 up.")
-        return count
-    return None
+        first = first or count
+    return first
 
 
 def _flag(body: dict[str, Any], name: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -78,6 +78,21 @@ class _Completion:
     def delta(self, text: str, reason: str | None) -> dict[str, Any]:
         return self._choice({"text": text}, reason)
 
+    def with_ids(
+        self, choice: dict[str, Any], ids: Sequence[int]
+    ) -> dict[str, Any]:
+        """The choice, with the ids of its tokens where they were asked for.
+
+        Where they stand, and where those of the prompt do, is vLLM's form.
+        """
+        return choice | self._ids("token_ids", ids)
+
+    def with_prompt(self, document: dict[str, Any]) -> dict[str, Any]:
+        """A whole answer or a first chunk, with the prompt's ids."""
+        prompt = self._ids("prompt_token_ids", self.parsed.request.prompt_ids)
+        choices = [choice | prompt for choice in document["choices"]]
+        return document | {"choices": choices}
+
     def opening(self) -> list[dict[str, Any]]:
         """Choices that come before the first token's."""
         return []
@@ -101,6 +116,9 @@ class _Completion:
             "total_tokens": prompt_tokens + new_tokens,
         }
 
+    def _ids(self, name: str, ids: Sequence[int]) -> dict[str, list[int]]:
+        return {name: list(ids)} if self.parsed.token_ids else {}
+
     @staticmethod
     def _choice(content: dict[str, Any], reason: str | None) -> dict[str, Any]:
         rest = {"index": 0, "logprobs": None, "finish_reason": reason}
@@ -121,6 +139,10 @@ class _Chat(_Completion):
 
     def delta(self, text: str, reason: str | None) -> dict[str, Any]:
         return self._choice({"delta": {"content": text}}, reason)
+
+    def with_prompt(self, document: dict[str, Any]) -> dict[str, Any]:
+        prompt = self.parsed.request.prompt_ids
+        return document | self._ids("prompt_token_ids", prompt)
 
     def opening(self) -> list[dict[str, Any]]:
         role = {"role": "assistant", "content": ""}
@@ -144,19 +166,22 @@ def _respond(engine: Engine, form: _Completion) -> Response:
     whole = collect(events)
     if isinstance(whole, Failed):
         return answer_refusal(whole.refusal)
-    document = form.document(
-        [form.choice(whole.text, whole.reason)], chunk=False
-    )
+    choice = form.with_ids(form.choice(whole.text, whole.reason), whole.ids)
+    document = form.with_prompt(form.document([choice], chunk=False))
     return answer(document | {"usage": form.usage(len(whole.ids))})
 
 
 def _chunks(form: _Completion, first: Any, events: Events) -> Iterator[bytes]:
     """One chunk for each token, then the reason, the usage and the end."""
-    count = 0
+    count = sent = 0
     wants = form.parsed
 
     def chunk(choices: list[dict[str, Any]]) -> bytes:
+        nonlocal sent
         document = form.document(choices, chunk=True)
+        if sent == 0:
+            document = form.with_prompt(document)
+        sent += 1
         if wants.usage_in_each or (wants.include_usage and not choices):
             document["usage"] = form.usage(count)
         elif wants.include_usage:
@@ -168,12 +193,14 @@ def _chunks(form: _Completion, first: Any, events: Events) -> Iterator[bytes]:
     for event in _chain(first, events):
         if isinstance(event, Piece):
             count += 1
-            yield chunk([form.delta(event.text, None)])
+            delta = form.delta(event.text, None)
+            yield chunk([form.with_ids(delta, [event.token.id])])
         elif isinstance(event, Failed):
             yield sse.event(openai_error(event.refusal))
             return
         elif isinstance(event, End):
-            yield chunk([form.delta(event.text, event.reason)])
+            delta = form.delta(event.text, event.reason)
+            yield chunk([form.with_ids(delta, [])])
     if wants.include_usage:
         yield chunk([])
     yield sse.DONE

@@ -33,7 +33,8 @@ class ServerProcess:
     that ends: it watches its standard input, which closes then.
     `ready_seconds` is the time from its start until /health said ok, which
     it must within `patience_s` seconds. LabError when it does not, or ends
-    before, or cannot load its model.
+    before, or cannot load its model. `options` are further words of the
+    command, such as ("--fast", "--threads", "1").
     """
 
     def __init__(
@@ -41,9 +42,11 @@ class ServerProcess:
         clock: Callable[[], int] = time.perf_counter_ns,
         command: Sequence[str] = COMMAND,
         patience_s: float = FIRST_ANSWER_S,
+        *,
+        options: Sequence[str] = (),
     ) -> None:
         self._clock = clock
-        self._command = command
+        self._command = (*command, *options)
         self._patience_s = patience_s
         self._process: subprocess.Popen[str] | None = None
         self._reader: threading.Thread | None = None

@@ -15,6 +15,7 @@ from labkit.generation import Sampling
 
 MAX_INTEGER_DIGITS = 100
 MAX_ECHO_CHARACTERS = 40
+OPENAI_PREFIX = "/v1/"
 GENERATE_FIELDS = ("prompt", "prompt_ids", "max_new_tokens")
 
 
@@ -67,6 +68,13 @@ def openai_error(refusal: Refusal) -> dict[str, Any]:
             "code": refusal.code,
         }
     }
+
+
+def error_document(refusal: Refusal, path: str) -> dict[str, Any]:
+    """The body of a refusal of a request to `path`."""
+    if path.startswith(OPENAI_PREFIX):
+        return openai_error(refusal)
+    return refusal.body()
 
 
 @dataclass(frozen=True)

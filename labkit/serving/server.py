@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import logging
 import signal
 import socket
 import sys
@@ -26,6 +27,8 @@ from labkit.serving.protocol import Limits
 # fewer are let in than this: health and metrics find a free one.
 THREADS = 64
 MAX_CONNECTIONS = 400
+# Every request waits on a thread; how many wait for the model, /metrics says.
+logging.getLogger("waitress.queue").setLevel(logging.ERROR)
 # How often connections that are too slow are looked for.
 CLEANUP_S = 5
 # How long `stop` waits for requests that are being answered.
@@ -126,8 +129,12 @@ def serve(  # noqa: PLR0913 - each is one choice, given by name
     allow_remote: bool = False,
     has_key: bool = False,
     say: Callable[[str], object] = _print_now,
+    finish: Callable[[], object] = lambda: None,
 ) -> None:
     """Serve `app` until Ctrl-C or SIGTERM; call it from the main thread.
+
+    Then `finish` ends the requests there are, which are told so as long as
+    the server stands.
 
     A `host` that other machines can reach takes `allow_remote` and is
     warned of, by whether the app `has_key`. LabError if the address is
@@ -148,6 +155,7 @@ def serve(  # noqa: PLR0913 - each is one choice, given by name
                     "The server ended by itself; start it again, and report "
                     "what its log says."
                 )
+        finish()
 
 
 def _warning(host: str, has_key: bool) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from labkit.errors import LabError
-from labkit.serving.access import Access
+from labkit.serving.access import Access, host_name
 from labkit.serving.app import create_app
 from labkit.serving.engine import SingleSlotEngine
 from labkit.serving.protocol import Refusal
@@ -48,6 +48,20 @@ def code(access: Access, path: str = "/generate", **headers: str) -> str:
 def test_hosts(host: str, good: bool) -> None:
     found = code(Access(names=["Mine.example"]), host=host)
     assert found == ("" if good else "foreign_host")
+
+
+@pytest.mark.parametrize("name", ["lab.example", "LAB", "127.0.0.1"])
+def test_a_host_name(name: str) -> None:
+    assert host_name(name) == name
+    assert code(Access(names=[host_name(name)]), host=f"{name}:80") == ""
+
+
+@pytest.mark.parametrize(
+    "name", ["", "lab:80", "http://lab", "lab/", "a@lab", "[::1]", "lab?"]
+)
+def test_what_is_no_host_name(name: str) -> None:
+    with pytest.raises(LabError, match="not the name of a host"):
+        host_name(name)
 
 
 @pytest.mark.parametrize(

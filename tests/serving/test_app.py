@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -19,6 +19,15 @@ from labkit.serving.protocol import Limits
 TIMEOUT_S = 10
 Check = Callable[[Any, int, str], None]
 Start = Callable[[SingleSlotEngine], str]
+
+
+@pytest.fixture
+def engine(backend: Any) -> Iterator[SingleSlotEngine]:
+    """One without a socket before it."""
+    made = SingleSlotEngine(lambda: backend)
+    made.wait_until_ready(TIMEOUT_S)
+    yield made
+    assert made.close()
 
 
 def body(**fields: Any) -> bytes:
@@ -61,6 +70,16 @@ def test_health_when_ready(url: str) -> None:
         "context": 64,
         "vocabulary": 256,
     }
+
+
+def test_health_tells_what_else_is_known(
+    engine: SingleSlotEngine,
+) -> None:
+    about: dict[str, str | int] = {"weights": "fused", "threads": 1}
+    client = create_app(engine, about=about).test_client()
+    told = client.get("/health").json
+    assert told is not None
+    assert told.items() >= {"status": "ok", **about}.items()
 
 
 REFUSED = [
@@ -286,9 +305,7 @@ def test_two_at_once_both_get_their_answers(url: str, backend: Any) -> None:
     assert backend.overlaps == 0
 
 
-def test_the_servers_own_limits_hold_too(backend: Any) -> None:
-    engine = SingleSlotEngine(lambda: backend)
-    engine.wait_until_ready(TIMEOUT_S)
+def test_the_servers_own_limits_hold_too(engine: SingleSlotEngine) -> None:
     limits = Limits(max_body_bytes=60, context=8, vocabulary=100)
     client = create_app(engine, limits).test_client()
 
@@ -303,4 +320,3 @@ def test_the_servers_own_limits_hold_too(backend: Any) -> None:
     assert code(prompt="abcd", max_new_tokens=5) == "over_context"
     assert code(prompt_ids=[100], max_new_tokens=1) == "id_outside_vocabulary"
     assert code(prompt="a" * 60, max_new_tokens=1) == "body_too_large"
-    assert engine.close()

@@ -143,8 +143,68 @@ def test_usage_in_each_chunk(client: openai.OpenAI) -> None:
     assert counts == [1, 2, 2]
 
 
+IDS = {"return_token_ids": True}
+
+
+def test_the_ids_of_a_completion(client: openai.OpenAI, backend: Any) -> None:
+    backend.answers = {b"a": "é!".encode()}
+    done = client.completions.create(
+        model="scripted", prompt="a", max_tokens=3, extra_body=IDS
+    )
+    choice: Any = done.choices[0]
+    assert choice.prompt_token_ids == [97]
+    assert choice.token_ids == [0xC3, 0xA9, 33]
+    chunks: Any = client.completions.create(
+        model="scripted",
+        prompt="a",
+        max_tokens=3,
+        stream=True,
+        extra_body=IDS,
+    )
+    choices = [chunk.choices[0].to_dict() for chunk in chunks]
+    assert [c["text"] for c in choices] == ["", "é", "!", ""]
+    assert [c["token_ids"] for c in choices] == [[0xC3], [0xA9], [33], []]
+    prompts = [c.get("prompt_token_ids") for c in choices]
+    assert prompts == [[97], None, None, None]
+
+
+def test_the_ids_of_a_chat(client: openai.OpenAI) -> None:
+    def ask(**more: Any) -> Any:
+        return client.chat.completions.create(
+            model="scripted", messages=MESSAGES, max_tokens=2, **more
+        )
+
+    done = ask(extra_body=IDS)
+    assert done.prompt_token_ids == [120, 97]
+    assert done.choices[0].token_ids == [98, 99]
+    chunks = [chunk.to_dict() for chunk in ask(stream=True, extra_body=IDS)]
+    ids = [chunk["choices"][0].get("token_ids") for chunk in chunks]
+    assert ids == [None, [98], [99], []]
+    prompts = [chunk.get("prompt_token_ids") for chunk in chunks]
+    assert prompts == [[120, 97], *[None] * 3]
+    silent = [chunk.to_json() for chunk in ask(stream=True)]
+    assert not any("token_ids" in chunk for chunk in silent)
+
+
+def test_a_least_count_of_tokens_needs_ignore_eos(
+    client: openai.OpenAI, backend: Any
+) -> None:
+    backend.answers = {b"a": b"x\x04yz"}
+    done = client.completions.create(
+        model="scripted",
+        prompt="a",
+        max_tokens=4,
+        extra_body={"min_tokens": 4, "ignore_eos": True},
+    )
+    assert done.usage is not None
+    assert done.usage.completion_tokens == 4
+
+
 BASE = {"model": "scripted", "prompt": "a"}
 CHAT = {"model": "scripted", "messages": [{"role": "user", "content": "a"}]}
+LEAST = {"min_tokens": 1, "ignore_eos": True}
+REFUSED_IDS = ("invalid_value", "return_token_ids")
+REFUSED_LEAST = ("unsupported_value", "min_tokens")
 REFUSED = [
     (BASE | {"model": "gpt-9"}, 404, "model_not_found", "model"),
     (BASE | {"prompt": None}, 400, "wrong_type", "prompt"),
@@ -162,6 +222,11 @@ REFUSED = [
     (BASE | {"stop": ["a"] * 5}, 400, "invalid_value", "stop"),
     (BASE | {"stream": 1}, 400, "invalid_value", "stream"),
     (BASE | {"stream_options": 1}, 400, "invalid_value", "stream_options"),
+    (BASE | {"return_token_ids": 1}, 400, *REFUSED_IDS),
+    (BASE | {"min_tokens": 1}, 400, *REFUSED_LEAST),
+    (BASE | LEAST | {"stop": "a"}, 400, *REFUSED_LEAST),
+    (BASE | LEAST | {"min_tokens": 17}, 400, "invalid_value", "min_tokens"),
+    (BASE | LEAST | {"min_tokens": "1"}, 400, "invalid_value", "min_tokens"),
     (BASE | {"n": 2}, 400, "unsupported_value", "n"),
     (BASE | {"logprobs": 5}, 400, "unsupported_value", "logprobs"),
     (BASE | {"messages": []}, 400, "unknown_field", "messages"),
@@ -247,3 +312,32 @@ def test_a_failure_after_the_first_token_is_an_error_event(
         "server_error",
     )
     assert "secret" not in answer.text
+
+
+@pytest.mark.parametrize(
+    ("header", "status", "code"),
+    [
+        (b"Content-Length: 9999999", 413, "body_too_large"),
+        (b"Transfer-Encoding: gzip", 501, "unsupported_transfer_encoding"),
+        (b"Content-Length: 5", 400, "incomplete_request"),
+    ],
+)
+def test_so_has_what_the_connection_refuses(
+    raw: Callable[[bytes], bytes],
+    split_replies: Callable[[bytes], list[Any]],
+    header: bytes,
+    status: int,
+    code: str,
+) -> None:
+    sent = b"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\n" + header
+    (reply,) = split_replies(raw(sent + b"\r\n\r\n"))
+    error = json.loads(reply.body)["error"]
+    assert (reply.status, error["code"]) == (status, code)
+    assert error["param"] is None
+    assert error["type"].endswith("_error")
+
+
+def test_another_path_is_told_what_there_is(url: str) -> None:
+    for path, told in (("/v1/x", "/v1/models"), ("/x", "POST /generate")):
+        answer = requests.get(url + path, timeout=TIMEOUT_S)
+        assert told in answer.json()["error"]["message"]

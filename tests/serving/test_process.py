@@ -74,6 +74,17 @@ def test_a_server_that_never_gets_ready(
         assert process.pid
 
 
+def test_options_are_words_of_the_command() -> None:
+    code = "import sys; print('http://' + '+'.join(sys.argv[1:]))"
+    process = ServerProcess(
+        command=[sys.executable, "-c", code],
+        options=("--fast", "--threads", "1"),
+    )
+    with pytest.raises(LabError, match="ended before"), process:
+        raise AssertionError("it is not ready")
+    assert process.url == "http://--fast+--threads+1"
+
+
 def test_ends_with_its_block() -> None:
     with python(READY) as server:
         pid = server.pid
@@ -105,6 +116,17 @@ def test_serves_the_model_and_ends_with_the_process_that_started_it(
         server = psutil.Process(int(pid))
         parent.kill()
     server.wait(timeout=60)
+
+
+@pytest.mark.model
+def test_fused_weights_give_the_same_tokens(model_home: Path) -> None:
+    options = ("--fast", "--threads", "1")
+    with ServerProcess(options=options) as server:
+        health = requests.get(f"{server.url}/health", timeout=30).json()
+        assert (health["weights"], health["threads"]) == ("fused", 1)
+        body = {"prompt": "Gravity is", "max_new_tokens": 3}
+        answer = requests.post(f"{server.url}/generate", json=body, timeout=60)
+        assert answer.json()["ids"] == [253, 4959, 1909]
 
 
 @pytest.mark.model

@@ -444,6 +444,31 @@ def test_serve_ends_with_a_signal(app: Flask, number: signal.Signals) -> None:
 
 
 @pytest.mark.usefixtures("handlers_restored")
+def test_serve_lets_requests_be_ended_before_it_closes(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server_module, "STOP_S", 0.2)
+    answers: list[Any] = []
+    asking: list[threading.Thread] = []
+
+    def say(line: str) -> None:
+        url = line.split()[2]
+        asking.append(
+            threading.Thread(target=lambda: answers.append(get(url, "/slow")))
+        )
+        asking[0].start()
+        assert app.config["entered"].wait(TIMEOUT_S)
+        signal.raise_signal(signal.SIGTERM)
+
+    def finish() -> None:
+        app.config["gate"].set()
+        asking[0].join(TIMEOUT_S)
+
+    serve(app, port=0, say=say, finish=finish)
+    assert [answer.json() for answer in answers] == [{"hello": "at last"}]
+
+
+@pytest.mark.usefixtures("handlers_restored")
 @pytest.mark.parametrize(
     ("has_key", "words"), [(False, "no password"), (True, "with its key")]
 )
