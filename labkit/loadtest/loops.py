@@ -1,0 +1,212 @@
+"""Sends the requests of one configuration, in a closed or an open loop.
+
+A thread for each request in flight. Every request is recorded as it
+happens.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from labkit.loadtest.plan import Configuration, Planned
+from labkit.loadtest.recorder import Recorder
+from labkit.loadtest.records import Arrival, Record, Request
+from labkit.loadtest.sampler import Sampler
+from labkit.progress import Progress
+
+JOIN_S = 0.1
+"""How often the main thread looks up, so that Ctrl-C reaches it."""
+
+
+class Sender(Protocol):
+    """What `client.Client` does."""
+
+    def send(
+        self,
+        request: Request,
+        *,
+        due_ns: int | None = None,
+        on_sent: Callable[[str, int], object] | None = None,
+        on_arrival: Callable[[str, Arrival], object] | None = None,
+    ) -> Record: ...
+
+
+@dataclass(frozen=True)
+class Serving:
+    """A server that is ready; `pid` and `threads` where they are known."""
+
+    client: Sender
+    pid: int | None = None
+    threads: int | None = None
+
+
+class Load:
+    """Sends requests and records them, configuration by configuration.
+
+    `stop` ends it: no further request is sent, those in flight end. An
+    `error` of a client stops it as well.
+    """
+
+    def __init__(
+        self,
+        recorder: Recorder,
+        progress: Progress,
+        stop: threading.Event,
+        clock: Callable[[], int] = time.perf_counter_ns,
+    ) -> None:
+        self.error: BaseException | None = None
+        self._recorder = recorder
+        self._progress = progress
+        self._stop = stop
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._in_flight = 0
+        self._failed = 0
+
+    @property
+    def stopped(self) -> bool:
+        """Whether it was asked to stop."""
+        return self._stop.is_set()
+
+    def measure(
+        self,
+        asked: Configuration,
+        serving: Serving,
+        warmups: Sequence[Planned],
+        measured: Sequence[Planned],
+    ) -> None:
+        """One configuration: warm-ups one by one, then what counts."""
+        mark, name = self._recorder.mark, asked.name
+        mark(
+            "configuration_start",
+            self._clock(),
+            configuration=name,
+            threads=serving.threads,
+        )
+        with Sampler(self._recorder, name, serving.pid, self._clock):
+            self.closed(serving.client, warmups, clients=1)
+            if asked.clients is not None:
+                self.closed(serving.client, measured, asked.clients)
+            else:
+                self.open(serving.client, measured, asked.most_in_flight)
+        mark("configuration_end", self._clock(), configuration=name)
+
+    def closed(
+        self, sender: Sender, requests: Sequence[Planned], clients: int
+    ) -> None:
+        """Each of N clients sends its next request when its last is over."""
+        waiting = deque(requests)
+        together = threading.Barrier(min(clients, max(1, len(requests))))
+
+        def client() -> None:
+            together.wait()
+            while not self._stop.is_set():
+                try:
+                    planned = waiting.popleft()
+                except IndexError:
+                    return
+                self._send(sender, planned, None)
+
+        threads = [_start(client) for _ in range(together.parties)]
+        self._wait_for(threads)
+
+    def open(
+        self,
+        sender: Sender,
+        requests: Sequence[Planned],
+        most_in_flight: int | None,
+    ) -> None:
+        """Each when it is due, counted from now, whatever became of others.
+
+        With `most_in_flight`, one that is due waits until there is room;
+        when it was due stays as it was.
+        """
+        room = threading.Semaphore(most_in_flight or len(requests) or 1)
+        threads: list[threading.Thread] = []
+
+        def send(planned: Planned, due_ns: int) -> None:
+            try:
+                self._send(sender, planned, due_ns)
+            finally:
+                room.release()
+
+        for planned, due_ns in _due(requests, self._clock()):
+            if not self._reach(due_ns) or not self._take(room):
+                break
+            threads = [each for each in threads if each.is_alive()]
+            threads.append(_start(send, planned, due_ns))
+        self._wait_for(threads)
+
+    def _reach(self, due_ns: int) -> bool:
+        """Wait until a moment; False when the run is stopped before."""
+        while (left := due_ns - self._clock()) > 0:
+            if self._stop.wait(left / 1e9):
+                return False
+        return not self._stop.is_set()
+
+    def _take(self, room: threading.Semaphore) -> bool:
+        while not room.acquire(timeout=JOIN_S):
+            if self._stop.is_set():
+                return False
+        return True
+
+    def _send(
+        self, sender: Sender, planned: Planned, due_ns: int | None
+    ) -> None:
+        with self._lock:
+            self._in_flight += 1
+        try:
+            record = sender.send(
+                planned.to_send(),
+                due_ns=due_ns,
+                on_sent=self._recorder.sent,
+                on_arrival=self._recorder.arrived,
+            )
+        except BaseException as error:
+            # Not the server's doing: it ends the run, on the main thread.
+            self.error = error
+            self._stop.set()
+            return
+        if self._stop.is_set() and not record.ok:
+            # Ctrl-C reaches a server in the same terminal as well: whatever
+            # fails from then on is given up, and measured by the next run.
+            return
+        self._recorder.finished(record, planned)
+        with self._lock:
+            self._in_flight -= 1
+            self._failed += not record.ok
+            label = f"{self._in_flight} in flight, {self._failed} failed"
+            if planned.phase == "measured":
+                self._progress.advance(label)
+
+    def _wait_for(self, threads: Sequence[threading.Thread]) -> None:
+        """Until all have ended; then an error of one of them is raised."""
+        for thread in threads:
+            while thread.is_alive():
+                thread.join(JOIN_S)
+                self._recorder.check()
+        if self.error is not None:
+            raise self.error
+
+
+def _due(
+    requests: Sequence[Planned], start_ns: int
+) -> list[tuple[Planned, int]]:
+    """Each with its moment: the first, whichever it is, is due at once."""
+    first = min((each.offset_ns or 0 for each in requests), default=0)
+    return [
+        (each, start_ns + (each.offset_ns or 0) - first) for each in requests
+    ]
+
+
+def _start(
+    target: Callable[..., None], *arguments: object
+) -> threading.Thread:
+    thread = threading.Thread(target=target, args=arguments, daemon=True)
+    thread.start()
+    return thread
