@@ -1,0 +1,27 @@
+# Fails: test_blocks
+import codecs
+
+
+def events(pieces):
+    decode = codecs.getincrementaldecoder("utf-8-sig")().decode
+    line, name, data, after_cr = "", "", [], False
+    for piece in pieces:
+        for c in decode(piece):
+            skip = after_cr and c == "\n"
+            after_cr = c == "\r"
+            if skip:
+                continue
+            if c not in "\r\n":
+                line += c
+                continue
+            if not line:
+                if any(data):
+                    yield name or "message", "\n".join(data)
+                name, data = "", []
+            field, _, value = line.partition(":")
+            value = value.removeprefix(" ")
+            if field == "data":
+                data.append(value)
+            elif field == "event":
+                name = value
+            line = ""

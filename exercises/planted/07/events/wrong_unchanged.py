@@ -1,0 +1,2 @@
+# Fails: all
+events = events_of_whole_pieces

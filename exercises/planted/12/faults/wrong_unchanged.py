@@ -1,0 +1,2 @@
+# Fails: all
+faults = one_fault
