@@ -258,6 +258,13 @@ def test_the_courses_own_report(loadgen: Any) -> None:
     assert report.median_ttft_ms == 100.0
 
 
+def delayed(writes: list[Write], by_ms: int) -> list[Write]:
+    return [
+        Write(w.do, w.tokens, w.due_ns, w.write_ns + by_ms * MS)
+        for w in writes
+    ]
+
+
 def test_errors_are_against_what_was_played(tools: Any, loadgen: Any) -> None:
     writes = [
         Write("start", 0, 0, 0),
@@ -265,9 +272,7 @@ def test_errors_are_against_what_was_played(tools: Any, loadgen: Any) -> None:
         Write("tokens", 1, 220 * MS, 221 * MS),
         Write("tokens", 1, 240 * MS, 241 * MS),
     ]
-    later = [
-        Write(w.do, w.tokens, w.due_ns, w.write_ns + 3 * MS) for w in writes
-    ]
+    later = delayed(writes, 3)
     truth = [Played("", 0, 0, 0, each) for each in (later, writes)]
     report = tools.ToolReport(
         *("labkit", "", 2, 0), ttft_ms=(203.0, 207.0), tpot_ms=(20.5, 20.0)
@@ -280,6 +285,8 @@ def test_errors_are_against_what_was_played(tools: Any, loadgen: Any) -> None:
     assert errors.late_ms == 4.0
     slow = tools.ToolReport("labkit", "", 2, 0, tpot_ms=(22.0, 22.0))
     assert not loadgen.errors(slow, truth, 20.0, 1.0).keeps_up
+    held_up = [Played("", 0, 0, 0, delayed(writes, 20)) for _ in range(2)]
+    assert not loadgen.errors(report, held_up, 20.0, 1.0).keeps_up
     short = tools.ToolReport("labkit", "", 2, 0, tpot_ms=(20.0,))
     assert not loadgen.errors(short, truth, 20.0, 1.0).keeps_up
 
