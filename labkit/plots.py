@@ -552,6 +552,8 @@ def timeline(
         _draw_pairs(axes, [(at, row) for at in track.moments], **marks)
     axes.set_yticks(range(len(tracks)), list(tracks))
     axes.set_ylim(len(tracks) - 0.5, -0.5)
+    if axes.get_xlim()[1] > 0:
+        axes.set_xlim(left=min(0, axes.dataLim.x0))
     axes.grid(visible=False, axis="y")
     _legend_beside(axes)
     return axes

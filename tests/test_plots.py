@@ -326,3 +326,46 @@ def test_strips_show_every_run_and_the_marks_in_its_row() -> None:
         "first": [(4, 0), (5, 1)],
     }
     assert len({line.get_marker() for line in axes.lines}) == 3
+
+
+def test_a_time_line_has_bars_by_kind_and_a_mark_for_each_moment() -> None:
+    axes = plots.timeline(
+        {
+            "first": plots.Track([("queue", 2, 3), ("decode", 3, 7)], [3, 5]),
+            "second": plots.Track([("queue", 2, 7)], [8]),
+        },
+        "two",
+        "ms",
+        "a token",
+    )
+    bars = [p for p in axes.patches if isinstance(p, Rectangle)]
+    spans = [(bar.get_x(), bar.get_x() + bar.get_width()) for bar in bars]
+    assert spans == [(2, 3), (3, 7), (2, 7)]
+    assert bars[0].get_facecolor() == bars[2].get_facecolor()
+    assert bars[0].get_hatch() != bars[1].get_hatch()
+    marks = [
+        (float(x), float(y))
+        for line in axes.lines
+        for x, y in np.column_stack(line.get_data())
+    ]
+    assert marks == [(3, 0), (5, 0), (8, 1)]
+    assert [t.get_text() for t in axes.get_yticklabels()] == [
+        "first",
+        "second",
+    ]
+    legend = axes.get_legend()
+    assert legend is not None
+    assert [t.get_text() for t in legend.get_texts()] == [
+        "a token",
+        "queue",
+        "decode",
+    ]
+    assert axes.get_xlim()[0] == 0
+
+
+def test_a_time_line_without_bars_is_marks_alone() -> None:
+    axes = plots.timeline(
+        {"whole": plots.Track(moments=[5.0])}, "t", "ms", "a piece"
+    )
+    assert not axes.patches
+    assert axes.get_xlim()[0] == 0

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import groupby
@@ -123,14 +124,14 @@ def create(folder: Path, plan: Plan, about: Mapping[str, Any]) -> None:
     document = {"schema": SCHEMA, "version": VERSION, **about, **asdict(plan)}
     # One line: the ids of prompts, one on each line, would be many pages.
     text = json.dumps(document, allow_nan=False) + "\n"
-    staged = folder.with_name(f".{folder.name}.new")
     try:
         if folder.exists():
             raise LabError(
                 f"{folder} exists already: choose another folder, or add"
                 " --resume to finish what it holds."
             )
-        _remove(staged)
+        staged = folder.with_name(f".{folder.name}.new")
+        shutil.rmtree(staged, ignore_errors=True)
         staged.mkdir(parents=True)
         store.write_text(staged / ENVIRONMENT, text)
         for name in LINES:
@@ -241,9 +242,3 @@ def _object(data: bytes) -> dict[str, Any]:
 
 def _sha256(path: Path) -> str:
     return hashlib.sha256(path.read_bytes()).hexdigest()
-
-
-def _remove(folder: Path) -> None:
-    import shutil
-
-    shutil.rmtree(folder, ignore_errors=True)

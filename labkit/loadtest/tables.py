@@ -31,8 +31,13 @@ NOTE = (
 )
 
 
-def overview(made: Mapping[str, Any], group: str = "all") -> Rows:
-    """A row for each configuration; `group` is all or steady."""
+def overview(
+    made: Mapping[str, Any], group: str = "all", *, judged: bool = True
+) -> Rows:
+    """A row for each configuration; `group` is all or steady.
+
+    Goodput says something only where requests are `judged`.
+    """
     head = ["configuration", "requests", "failed", "TTFT p50", "TTFT max"]
     head += ["TPOT p50", "E2E p50", "queue p50", "tokens/s", "goodput/s"]
     rows = [[*head, "in flight", "peak RSS MiB"]]
@@ -47,7 +52,8 @@ def overview(made: Mapping[str, Any], group: str = "all") -> Rows:
         row += [number(of[m]["p50"]) for m in ("tpot_ms", "e2e_ms")]
         row += [number(of["queue_ms"]["p50"])]
         row += [number(of["output_tokens_per_s"], 2)]
-        row += [number(of["goodput_per_s"], 2), number(flight, 2)]
+        good = of["goodput_per_s"] if judged else None
+        row += [number(good, 2), number(flight, 2)]
         rows.append([*row, number(rss and rss / 2**20)])
     return rows
 
@@ -115,9 +121,14 @@ def _unusual(found: Evidence, name: str) -> list[str]:
     return said
 
 
+def _judged(found: Evidence) -> bool:
+    """Whether there are objectives."""
+    return any(vars(found.plan.objectives).values())
+
+
 def as_text(found: Evidence, made: Mapping[str, Any]) -> str:
     """The whole report for a terminal."""
-    parts = [tables.as_text(overview(made))]
+    parts = [tables.as_text(overview(made, judged=_judged(found)))]
     for name, part in made["configurations"].items():
         if len(made["configurations"]) == 1 and part["all"]["requests"]:
             parts.append(tables.as_text(latencies(part["all"])))
@@ -137,7 +148,8 @@ def as_page(
     pictures: Sequence[tuple[bytes, str, str]],
 ) -> str:
     """One page that needs nothing else; pictures are PNG, caption, alt."""
-    body = ["<h1>Load test</h1>", tables.as_html(overview(made))]
+    rows = overview(made, judged=_judged(found))
+    body = ["<h1>Load test</h1>", tables.as_html(rows)]
     body += [f"<p>{html.escape(line)}</p>" for line in remarks(found, made)]
     for png, caption, alt in pictures:
         source = f"data:image/png;base64,{base64.b64encode(png).decode()}"

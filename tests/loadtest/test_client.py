@@ -25,7 +25,7 @@ from labkit.loadtest.wire import Address, Connection, Wire, post
 
 ASK = Request("m000", 4, text="a")
 PATIENT = Timeouts(10, 30, 30)
-HASTY = Timeouts(10, 0.3, 0.5)
+HASTY = Timeouts(10, 30, 1)
 HEAD = (
     b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
     b"Transfer-Encoding: chunked\r\n\r\n"
@@ -50,6 +50,7 @@ SCRIPT = {
     "no token": line((5, "start"), (10, "done")),
     "nothing": line((5, "end")),
     "error": line((5, "tokens"), (15, "tokens"), (20, "error")),
+    "error goes on": line((5, "tokens"), (6, "error"), (7, "done")),
     "just ends": line((5, "tokens"), (15, "tokens"), (20, "end")),
     "cut": line((5, "tokens"), (15, "tokens"), (20, "cut")),
     "burst": line((5, "start"), (30, "tokens", 20), (30, "done")),
@@ -153,19 +154,23 @@ def test_nobody_listens() -> None:
     assert laws.violations([record]) == []
 
 
-@pytest.mark.parametrize(
-    ("script", "phase"),
-    [
-        (line((5, "start"), (6, "tokens"), (7, "hang")), "reading"),
-        (TimeLine((Step(20_000, "done"),), head_ms=20_000), "first byte"),
-    ],
-)
-def test_waiting_ends(
-    serve: Callable[..., Any], script: TimeLine, phase: str
-) -> None:
+def test_waiting_ends(serve: Callable[..., Any]) -> None:
+    script = line((5, "start"), (6, "tokens"), (7, "hang"))
     record = ask(LabTarget(serve([script]).url), HASTY)
-    assert record.failure == "timeout"
-    assert phase in record.message
+    assert (record.failure, record.status) == ("timeout", 200)
+    assert "reading" in record.message
+
+
+def test_the_first_byte_has_a_limit_of_its_own(
+    serve: Callable[..., Any],
+) -> None:
+    late = TimeLine((Step(3000, "tokens"), Step(3000, "done")), head_ms=3000)
+    record = ask(LabTarget(serve([late]).url), Timeouts(10, 0.2, 30))
+    assert (record.failure, record.status) == ("timeout", None)
+    assert "first byte" in record.message
+    # What comes after the first byte may take longer than that.
+    player = serve([line((1, "start"), (1500, "tokens"), (1500, "done"))])
+    assert ask(LabTarget(player.url), Timeouts(10, 1, 30)).ok
 
 
 def test_an_endless_drip_ends(raw_server: Callable[..., str]) -> None:

@@ -159,8 +159,9 @@ def test_a_run_that_ended_but_was_not_sealed_is_partial(
 def test_a_folder_that_exists_is_not_written_over(
     folder: Path, tools: Any
 ) -> None:
-    with pytest.raises(LabError, match="exists already"):
-        evidence.create(folder, tools.plan(), tools.about)
+    for place in (folder, Path(), Path("..")):
+        with pytest.raises(LabError, match="exists already"):
+            evidence.create(place, tools.plan(), tools.about)
     assert verify.examine(folder)[0] == verify.COMPLETE
 
 

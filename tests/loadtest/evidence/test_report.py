@@ -5,16 +5,26 @@ from __future__ import annotations
 import csv
 import io
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from labkit import load_plots, plots
-from labkit.loadtest import charts, evidence, report, tables, verify
+from labkit.loadtest import (
+    charts,
+    evidence,
+    recorder,
+    report,
+    tables,
+    verify,
+)
 from labkit.loadtest.rates import Objectives
-from labkit.loadtest.records import Arrival, Record
+from labkit.loadtest.records import Arrival, Counted, Record
 
 MS = 1_000_000
 
@@ -105,8 +115,6 @@ def test_number_in_flight_over_segments() -> None:
 
 def test_the_verifier_agrees_on_many_runs(tmp_path: Path, tools: Any) -> None:
     """With failures, in both loops, with more than 100 gaps, and bounds."""
-    from dataclasses import replace
-
     for number, (plan, failing) in enumerate(
         [
             (tools.plan(requests=12, new_tokens=12), ("m003", "m013")),
@@ -119,6 +127,78 @@ def test_the_verifier_agrees_on_many_runs(tmp_path: Path, tools: Any) -> None:
         folder = tmp_path / str(number)
         tools.run(folder, replace(plan, objectives=bounds), failing=failing)
         assert verify.examine(folder)[0] == verify.COMPLETE
+
+
+@st.composite
+def any_record(draw: st.DrawFn, name: str) -> Record:
+    """Chunks of several tokens, failures, servers that say little."""
+    steps = st.integers(0, 10**10)
+    now = sent = draw(st.integers(0, 10**14))
+    arrivals = []
+    queued = start = None
+    if draw(st.booleans()):
+        queued = draw(steps)
+        start = queued + draw(steps)
+    for _ in range(draw(st.integers(1, 6))):
+        now += draw(st.sampled_from([0, 1]) | steps)
+        tokens = draw(st.integers(1, 3))
+        arrivals.append(Arrival(now, "token", (1,) * tokens, tokens))
+    failure = draw(st.sampled_from([None, None, "timeout", "error_event"]))
+    counted: Counted = draw(st.sampled_from(["ids", "usage", "chunks"]))
+    count: int | None = sum(arrival.tokens for arrival in arrivals)
+    if counted != "ids":
+        count = draw(st.sampled_from([None, count, 2, 7]))
+    if failure is None:
+        stamp = None if start is None else start + draw(steps)
+        arrivals.append(Arrival(now, "done", server_ns=stamp))
+    return Record(
+        name,
+        sent,
+        now + draw(steps),
+        connected_ns=draw(st.sampled_from([None, sent])),
+        arrivals=tuple(arrivals),
+        failure=failure,
+        new_tokens=count,
+        counted=counted,
+        queued_ns=queued,
+        start_ns=start,
+    )
+
+
+@given(data=st.data(), cut=st.integers(0, 8))
+@settings(
+    max_examples=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
+)
+def test_reporter_and_verifier_agree_on_any_records(
+    tools: Any,
+    tmp_path_factory: pytest.TempPathFactory,
+    data: st.DataObject,
+    cut: int,
+) -> None:
+    """To the last bit, in one segment or two, with one code and the other."""
+    folder = tmp_path_factory.mktemp("any") / "run"
+    bounds = Objectives(ttft_ms=1000.0, tpot_ms=200.0, e2e_ms=5e3)
+    plan = replace(tools.plan(requests=4), objectives=bounds)
+    evidence.create(folder, plan, tools.about)
+    requests = [each for each in plan.requests if each.phase == "measured"]
+    warmups = [each for each in plan.requests if each.phase == "warmup"]
+    parts = [[*warmups, *requests[:cut]], requests[cut:]]
+    for segment, part in enumerate(parts, 1):
+        with recorder.Recorder(folder, segment) as writing:
+            writing.start(0)
+            for planned in part:
+                record = data.draw(any_record(planned.request))
+                writing.sent(planned.request, record.sent_ns)
+                for arrival in record.arrivals:
+                    writing.arrived(planned.request, arrival)
+                writing.finished(record, planned)
+            writing.end(1, "complete")
+    report.finish(folder)
+    status, sentences = verify.examine(folder)
+    assert status == verify.COMPLETE, sentences
+    assert evidence.load(folder).complete
 
 
 def test_csv_has_every_figure(folder: Path) -> None:
@@ -175,8 +255,6 @@ def test_what_a_reader_must_know(tmp_path: Path, tools: Any) -> None:
 
 
 def test_answers_in_one_burst_are_flagged(folder: Path) -> None:
-    from dataclasses import replace
-
     found = evidence.load(folder)
     runs = []
     for run in found.runs:
