@@ -5,6 +5,7 @@ from __future__ import annotations
 import _thread
 import json
 import threading
+import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -144,6 +145,31 @@ def test_ctrl_c_ends_the_run_in_order(
     assert names == dict.fromkeys((f"m{n:03}" for n in range(12)), 1)
 
 
+def test_what_fails_after_a_stop_is_given_up(
+    tmp_path: Path, tools: Any
+) -> None:
+    """Ctrl-C reaches a server in the same terminal; that is no finding."""
+    stop = threading.Event()
+    client = tools.Client(failing=("m000", "m001"))
+
+    class Stopping:
+        def send(self, request: Request, **hooks: Any) -> Record:
+            if request.name == "m001":
+                stop.set()
+            record: Record = client.send(request, **hooks)
+            return record
+
+    folder = begin(tmp_path / "run", tools)
+    planned = tools.plan().of("two clients", "measured")
+    with recorder.Recorder(folder, 1) as writing:
+        writing.start(0)
+        load = loops.Load(writing, tools.quiet(0, ""), stop)
+        load.closed(Stopping(), planned, clients=1)
+        writing.end(10**18, "interrupted")
+    assert client.sent == ["m000", "m001"]
+    assert evidence.load(folder).finished == {"m000"}
+
+
 class Stubborn(Interrupting):
     """Never ends, so that a second Ctrl-C is needed."""
 
@@ -201,8 +227,12 @@ def test_a_full_disk_is_one_sentence(
         append(self, fields)
 
     monkeypatch.setattr(recorder._Chained, "append", full)
+    client = tools.Client(pause_s=0.005)
     with pytest.raises(LabError, match="No space left"):
-        tools.measure(folder, tools.Client(pause_s=0.001))
+        tools.measure(folder, client)
+    sent = len(client.sent)
+    time.sleep(0.1)
+    assert len(client.sent) <= sent + 2
     monkeypatch.undo()
     assert verify.examine(folder)[0] == verify.PARTIAL
     assert tools.measure(folder, tools.Client())

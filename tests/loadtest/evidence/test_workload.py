@@ -33,6 +33,11 @@ def test_no_prompt_is_the_beginning_of_another() -> None:
     assert len({prompt[:64] for prompt in prompts}) == 100
 
 
+def test_windows_that_begin_alike_are_taken_once() -> None:
+    prompts = workload.from_text([1] * 10 + [2], [2, 3, 3], seed=0)
+    assert {prompt[:2] for prompt in prompts} == {(1, 1), (1, 2), (2, 1)}
+
+
 def test_windows_go_on_at_the_start_of_the_text() -> None:
     for prompt in workload.from_text([1, 2, 3], [7, 7, 7], seed=0):
         assert all(b == a % 3 + 1 for a, b in pairwise(prompt))
