@@ -8,15 +8,12 @@ server does is data, never an exception.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
 from types import TracebackType
 
-from labkit.loadtest.exchange import Exchange, OnArrival, Timeouts
+from labkit.loadtest.exchange import Exchange, OnArrival, OnSent, Timeouts
 from labkit.loadtest.records import Record, Request
 from labkit.loadtest.targets import Target
 from labkit.loadtest.wire import Clock, Connection, now_ns
-
-OnSent = Callable[[str, int], object]
 
 
 class Client:
@@ -72,11 +69,7 @@ class Client:
         exchange = Exchange(
             request, self._target, self._timeouts, self._clock, on_arrival
         )
-        connection = self._reusable()
-        exchange.sent_ns = self._clock()
-        if on_sent is not None:
-            on_sent(request.name, exchange.sent_ns)
-        connection = exchange.run(connection)
+        connection = exchange.run(self._reusable(), on_sent)
         if connection is not None and self._keep_alive:
             self._idle.append(connection)
         elif connection is not None:

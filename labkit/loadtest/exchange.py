@@ -16,6 +16,7 @@ from labkit.loadtest.records import Arrival, Record, Request
 from labkit.loadtest.targets import Fault, Reading, Target, message_of
 from labkit.loadtest.wire import Clock, Connection, post
 
+OnSent = Callable[[str, int], object]
 OnArrival = Callable[[str, Arrival], object]
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
@@ -74,11 +75,18 @@ class Exchange:
         self._end_ns = 0
         self.sent_ns = 0
 
-    def run(self, connection: Connection | None) -> Connection | None:
+    def run(
+        self, connection: Connection | None, on_sent: OnSent | None = None
+    ) -> Connection | None:
         """Do it all; the connection, if another request can use it."""
         reusable = False
         try:
-            connection = connection or self._connect()
+            if connection is None:
+                connection = Connection(self._address, self._clock)
+                self._leave(on_sent)
+                self._open(connection)
+            else:
+                self._leave(on_sent)
             response = self._ask(connection)
             self._read(connection, response)
             reusable = response.isclosed() and not response.will_close
@@ -86,6 +94,8 @@ class Exchange:
             self._fault = self._fault_of(error)
         except Fault as fault:
             self._fault = fault
+        if not self.sent_ns:
+            self._leave(on_sent)  # no such name, or no socket: it went nowhere
         self._finish(connection)
         if reusable or connection is None:
             return connection
@@ -112,20 +122,23 @@ class Exchange:
             start_ns=read.start_ns,
         )
 
-    def _connect(self) -> Connection:
+    def _leave(self, on_sent: OnSent | None) -> None:
+        """From here on it is sent."""
+        self.sent_ns = self._clock()
+        if on_sent is not None:
+            on_sent(self._name, self.sent_ns)
+
+    def _open(self, connection: Connection) -> None:
         patience_s = min(self._timeouts.connect_s, self._timeouts.whole_s)
-        connection = Connection(
-            self._address, self._after(patience_s), self._clock
-        )
+        connection.open(self._after(patience_s))
         self._connected_ns = connection.connected_ns
-        return connection
 
     def _ask(self, connection: Connection) -> http.client.HTTPResponse:
         """Write the request and read the head of the answer."""
         self._phase = "waiting for the first byte"
         wire = connection.wire
         wire.deadline_ns = self._after(self._timeouts.whole_s)
-        wire.sendall(self._bytes)
+        wire.send(self._bytes)
         first_byte_ns = int(self._timeouts.first_byte_s * 1e9)
         wire.deadline_ns = min(wire.deadline_ns, self._clock() + first_byte_ns)
         return connection.read_head()

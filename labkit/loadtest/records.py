@@ -78,8 +78,9 @@ class Arrival:
 class Record:
     """One request, from when it was due to the end of its stream.
 
-    `sent_ns` is taken just before the connection is opened, or, on one that
-    is used again (`connected_ns` is None), before the first byte is written.
+    `sent_ns` is taken just before the connection is opened, when the name of
+    the host is resolved and a socket made, or, on one that is used again
+    (`connected_ns` is None), before the first byte is written.
     `new_tokens` is the server's count, `counted` says of what kind. The
     server's `queued_ns` and `start_ns` come with its start event.
     """

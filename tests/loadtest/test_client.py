@@ -154,6 +154,77 @@ def test_nobody_listens() -> None:
     assert laws.violations([record]) == []
 
 
+def test_a_name_that_is_not_known_is_a_failure(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def unknown(*_: Any, **__: Any) -> Any:
+        raise socket.gaierror(socket.EAI_NONAME, "no such name")
+
+    monkeypatch.setattr(socket, "getaddrinfo", unknown)
+    sent: list[int] = []
+    with Client(LabTarget("http://nowhere.invalid")) as client:
+        record = client.send(ASK, on_sent=lambda _, ns: sent.append(ns))
+    assert (record.failure, record.connected_ns) == ("connection", None)
+    assert sent == [record.sent_ns]
+    assert 0 < record.sent_ns <= record.end_ns
+
+
+def test_another_address_of_the_host_is_tried(
+    serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    player = serve([one_by_one([5, 10])])
+    good = Address.of(player.url)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        dead = free.getsockname()
+    find = socket.getaddrinfo
+
+    def both(host: str, port: int, **options: Any) -> Any:
+        return find(*dead, **options) + find(host, port, **options)
+
+    monkeypatch.setattr(socket, "getaddrinfo", both)
+    record = ask(LabTarget(f"http://{good.host}:{good.port}"))
+    assert record.ok, record.message
+    assert record.connected_ns is not None
+    assert record.sent_ns < record.connected_ns
+
+
+def test_a_request_is_sent_when_nothing_but_connecting_is_left(
+    serve: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names and sockets wait for the interpreter: that is not the server's
+    time."""
+    log: list[str] = []
+    ticks = itertools.count(1)
+
+    def logged(owner: Any, name: str) -> None:
+        done = getattr(owner, name)
+
+        def call(*values: Any, **options: Any) -> Any:
+            log.append(name)
+            return done(*values, **options)
+
+        monkeypatch.setattr(owner, name, call)
+
+    def clock() -> int:
+        log.append("clock")
+        return next(ticks)
+
+    player = serve([one_by_one([5])])
+    logged(socket, "getaddrinfo")
+    logged(Wire, "__init__")
+    logged(Wire, "connect")
+    logged(Wire, "send")
+    sent = Client(LabTarget(player.url), clock=clock).send(ASK)
+    assert sent.ok
+    assert log[:4] == ["getaddrinfo", "__init__", "clock", "connect"]
+    assert sent.sent_ns == 1
+    # The stamp of the connection is the last thing before the request.
+    place = log.index("send")
+    assert log[place - 1] == "clock"
+    assert sent.connected_ns == log[:place].count("clock")
+
+
 def test_waiting_ends(serve: Callable[..., Any]) -> None:
     script = line((5, "start"), (6, "tokens"), (7, "hang"))
     record = ask(LabTarget(serve([script]).url), HASTY)
