@@ -29,6 +29,8 @@ bench:
 	@$(VENV_PYTHON) -m labkit fetch
 	$(VENV_PYTHON) bench/noise.py
 	$(VENV_PYTHON) bench/decode.py
+	$(VENV_PYTHON) bench/loadgen.py
+	$(VENV_PYTHON) bench/loadgen_tools.py
 
 # Execute a lesson in place, for committing: make rerun LESSON=01
 rerun:

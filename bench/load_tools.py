@@ -21,6 +21,8 @@ from labkit.errors import LabError
 
 GUIDELLM = "guidellm"
 LLAMA_BENCHY = "llama-benchy"
+TTFT_OF_GUIDELLM = "time_to_first_token_ms"
+TTFT_OF_LLAMA_BENCHY = "e2e_ttft"
 TIMEOUT_S = 300
 BOOK_URL = "http://book.invalid/book.txt"
 """Names the text in llama-benchy's cache; nothing is fetched from it."""
@@ -68,8 +70,10 @@ class ToolReport:
     `e2e_ms` to the end, `scheduled_ms` the same from when it was due;
     `start_s` when it was sent, from the first one; `new_tokens` as it
     counted them; `peak_tokens_per_s` of each round of clients;
-    `not_streamed` warns of an answer that came in one burst. `printed` are
-    its own figures under its own names, for a table.
+    `not_streamed` warns of an answer that came in one burst; `asked_per_s`
+    and `achieved_per_s` are rates of requests; `ttft_name` is its own name
+    of TTFT in its report. `printed` are its own figures under its own
+    names, for a table.
     """
 
     tool: str
@@ -87,6 +91,9 @@ class ToolReport:
     median_ttft_ms: float | None = None
     peak_tokens_per_s: tuple[float, ...] | None = None
     not_streamed: bool | None = None
+    asked_per_s: float | None = None
+    achieved_per_s: float | None = None
+    ttft_name: str | None = None
     printed: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
@@ -150,7 +157,7 @@ def read_guidellm(document: Mapping[str, Any], warm_up: int = 0) -> ToolReport:
         version=document["metadata"]["guidellm_version"],
         succeeded=totals["successful"] - warm_up,
         failed=totals["errored"] + totals["incomplete"],
-        ttft_ms=of_requests("time_to_first_token_ms"),
+        ttft_ms=of_requests(TTFT_OF_GUIDELLM),
         itl_ms=of_requests("inter_token_latency_ms"),
         tpot_ms=of_requests("time_per_output_token_ms"),
         e2e_ms=of_requests("request_latency", 1000.0),
@@ -158,19 +165,24 @@ def read_guidellm(document: Mapping[str, Any], warm_up: int = 0) -> ToolReport:
         start_s=tuple(each - min(starts) for each in starts),
         prompt_tokens=tuple(map(int, of_requests("prompt_tokens"))),
         new_tokens=tuple(map(int, of_requests("output_tokens"))),
-        median_ttft_ms=_of_metric(benchmark, "median"),
+        median_ttft_ms=_of_metric(benchmark, TTFT_OF_GUIDELLM),
+        asked_per_s=benchmark["config"]["strategy"].get("rate"),
+        achieved_per_s=_of_metric(benchmark, "requests_per_second", "mean"),
+        ttft_name=TTFT_OF_GUIDELLM,
         printed=_printed_by_guidellm(benchmark["metrics"]),
     )
 
 
-def _of_metric(benchmark: Mapping[str, Any], name: str) -> float | None:
-    metric = benchmark["metrics"]["time_to_first_token_ms"]["successful"]
-    return None if metric is None else float(metric[name])
+def _of_metric(
+    benchmark: Mapping[str, Any], name: str, value: str = "median"
+) -> float | None:
+    metric = benchmark["metrics"][name]["successful"]
+    return None if metric is None else float(metric[value])
 
 
 def _printed_by_guidellm(metrics: Mapping[str, Any]) -> dict[str, float]:
     names = {
-        "time_to_first_token_ms": "TTFT",
+        TTFT_OF_GUIDELLM: "TTFT",
         "inter_token_latency_ms": "ITL",
         "time_per_output_token_ms": "TPOT",
     }
@@ -239,19 +251,25 @@ def read_llama_benchy(
     run = document["benchmarks"][0]
     ends = [event for event in events if event["type"] == "request_end"]
     good = [event for event in ends if not event["error"]][warm_up:]
-    names = ("e2e_ttft", "ttfr", "tg_req_throughput", "peak_throughput")
+    names = (
+        TTFT_OF_LLAMA_BENCHY,
+        "ttfr",
+        "tg_req_throughput",
+        "peak_throughput",
+    )
     return ToolReport(
         tool=LLAMA_BENCHY,
         version=document["version"],
         succeeded=len(good),
         failed=sum(bool(event["error"]) for event in ends),
-        ttft_ms=_values(run["e2e_ttft"])[warm_up:],
+        ttft_ms=_values(run[TTFT_OF_LLAMA_BENCHY])[warm_up:],
         tpot_ms=tuple(
             1000 / rate for rate in _values(run["tg_req_throughput"])
         )[warm_up:],
         prompt_tokens=tuple(event["prompt_tokens"] for event in good),
         new_tokens=tuple(event["total_tokens"] for event in good),
         peak_tokens_per_s=_values(run["peak_throughput"])[warm_up:],
+        ttft_name=TTFT_OF_LLAMA_BENCHY,
         printed={f"{name} mean": _mean(run[name]) for name in names},
     )
 

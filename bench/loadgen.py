@@ -123,7 +123,7 @@ def measured() -> Report:
         machine=machine.identify(),
         software=machine.software(),
         protocol=results.Protocol.of(
-            f"precision at {STREAMS} streams, version 1",
+            f"precision at {STREAMS} streams, version 2",
             trials.schedule,
             STREAMS,
         ),

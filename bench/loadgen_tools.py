@@ -4,25 +4,46 @@
     python bench/loadgen_tools.py --show    # the kept result as Markdown
 
 guidellm, llama-benchy (each by a Python that has it) and labkit's own meet
-the same server, which plays time lines whose right values are known. For
-each fault of `tool_cases` it says whether a tool reports what is right; of
-many streams, how far its values are from what was played; and up to which
-number of events a second its gaps are right.
+the same server, which plays time lines whose right values are known. The
+Pythons can be in LABKIT_GUIDELLM and LABKIT_LLAMA_BENCHY; where one is
+missing, there is a sentence and nothing is run or kept. The rules were fixed
+before the run that is kept, and hold for every tool alike.
+
+`cases`: the faults of `tool_cases`, by the rules written there.
+
+`streams`: STREAMS clients released at once, WAVES requests of each, the
+first of which is left out (a tool's first requests wait for what it loads).
+Everything is run ROUNDS times, the tools in shuffled order, and all values
+of all rounds count. TTFT is compared with write minus accepted for the first
+request on a connection, and with write minus read for a later one; the mean
+gap with that of the writes. A tool's requests cannot be told apart at the
+server, so that values and truths are paired by size, which makes errors the
+least that they can be: for labkit as well, where they could be told.
+
+A tool keeps up at a rate of events when in every round all requests succeed,
+the mean gap is within KEEPS_UP_SHARE of what was played, and 95 of 100
+writes of the server are late by no more than one gap: both share the
+machine, and beside a tool that takes too much of it the rate is not that of
+the time line. Its most events a second is the highest rate that was tried at
+which it keeps up, at all lower ones too.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
+import os
+import random
 import sys
 import tempfile
 import threading
 import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -34,31 +55,37 @@ from load_tools import (
     run_guidellm,
     run_llama_benchy,
 )
-from tool_cases import CASES, Case
-from tool_report import as_markdown
+from tool_cases import CASES, SLACK_MS, SLACK_SHARE, Case
+from tool_report import (
+    KEEPS_UP_SHARE,
+    SCHEMA,
+    VERSION,
+    as_markdown,
+    to_text,
+)
 
-from labkit import checkpoints, machine
+from labkit import checkpoints, documents, machine, results, store
 from labkit.errors import LabError
 from labkit.loadtest import metrics, rates
 from labkit.loadtest.client import Client
 from labkit.loadtest.openai_target import OpenAITarget
 from labkit.loadtest.playing import Played
 from labkit.loadtest.records import Record, Request
+from labkit.loadtest.sampler import load_average
 from labkit.loadtest.scripted import ScriptedServer
-from labkit.loadtest.timelines import one_by_one
+from labkit.loadtest.timelines import TimeLine, one_by_one
 
 RESULTS = Path(__file__).resolve().parent / "results"
 FILE = "loadgen_tools.json"
 LABKIT = "labkit"
+PARTS = ("cases", "streams")
 NO_RATE = frozenset({LLAMA_BENCHY})
 """Tools that cannot send requests at a rate."""
-STREAMS = 50
-GAPS_MS = (40.0, 20.0, 10.0, 5.0)
-"""Of 50 streams: 1,250 to 10,000 events a second."""
+STREAMS, WAVES, ROUNDS, SEED = 50, 3, 2, 0
+GAPS_MS = (20.0, 10.0, 5.0, 2.5, 1.25)
+"""Of 50 streams: 2,500 to 40,000 events a second."""
 TTFT_MS = 200.0
 STREAM_TOKENS = 100
-KEEPS_UP_SHARE = 0.05
-"""A tool keeps up while its mean gap is this near to what was played."""
 
 Tool = Callable[[Load, Path], ToolReport]
 
@@ -94,10 +121,12 @@ def run_labkit(load: Load, folder: Path) -> ToolReport:
         for thread in threads:
             thread.join()
     records.sort(key=lambda each: each.sent_ns)
-    return report_of(records[load.warm_up :])
+    return report_of(records[load.warm_up :], load.rate_per_s)
 
 
-def report_of(records: Sequence[Record]) -> ToolReport:
+def report_of(
+    records: Sequence[Record], asked_per_s: float | None = None
+) -> ToolReport:
     """The course's metrics of some records, in the form of a tool's."""
     good = [record for record in records if record.ok]
 
@@ -108,7 +137,7 @@ def report_of(records: Sequence[Record]) -> ToolReport:
     ttft_ms = pooled(metrics.ttft_ms)
     return ToolReport(
         tool=LABKIT,
-        version="",
+        version=version("labkit"),
         succeeded=len(good),
         failed=len(records) - len(good),
         ttft_ms=ttft_ms,
@@ -123,6 +152,9 @@ def report_of(records: Sequence[Record]) -> ToolReport:
             rates.peak_tokens_per_s([each]) or 0 for each in good
         ),
         not_streamed=any(metrics.streamed(record) is False for record in good),
+        asked_per_s=asked_per_s,
+        achieved_per_s=rates.request_throughput(records),
+        ttft_name=metrics.ttft_ms.__name__,
     )
 
 
@@ -130,214 +162,252 @@ def report_of(records: Sequence[Record]) -> ToolReport:
 class Errors:
     """How far a tool's values are from what was played, in ms.
 
-    `late_ms` is how late the server itself was (95 of 100 events at most).
-    TTFT counts from when a tool says it sent, so that a connection and the
-    way to the server are in it.
+    One of each request, by size of the value, to a microsecond. `late_ms`
+    is how late the server itself was in writing, 95 of 100 at most.
     """
 
-    events_per_s: float
-    requests: int
     failed: int
     late_ms: float
-    ttft_p50: float | None
-    ttft_worst: float | None
-    tpot_mean: float | None
-    tpot_worst: float | None
-    seconds: float
-
-    @property
-    def keeps_up(self) -> bool:
-        """Whether the mean gap is right, and the server was not held up.
-
-        They share the machine: beside a tool that takes too much of it, the
-        server falls behind, and the rate is not that of the time line.
-        """
-        gap = STREAMS * 1000 / self.events_per_s
-        found = self.tpot_mean
-        return (
-            self.failed == 0
-            and self.late_ms <= gap
-            and found is not None
-            and abs(found) <= KEEPS_UP_SHARE * gap
-        )
+    ttft_ms: list[float]
+    gap_ms: list[float]
 
 
-def errors(
-    report: ToolReport, truth: Sequence[Played], gap_ms: float, seconds: float
-) -> Errors:
+def errors(report: ToolReport, truth: Sequence[Played], skip: int) -> Errors:
     """Compare a report of like streams with the moments of the writes.
 
-    Which request of the tool's is which of the server's is not known, so
-    that values are paired by size: this is the least that they are off by.
+    The first `skip` requests are left out of both.
     """
-    played = [_played(each) for each in truth]
-    ttft = _off(report.ttft_ms, [ttft for ttft, _ in played])
-    tpot = _off(report.gap_ms, [gap for _, gap in played])
-    late = sorted(
+    seen = {each.accepted_ns: each for each in reversed(truth)}
+    played = [
+        _played(each, first=seen[each.accepted_ns] is each) for each in truth
+    ][skip:]
+    late = [
         (write.write_ns - write.due_ns) / 1e6
-        for each in truth
+        for each in truth[skip:]
         for write in each.writes
-    )
+    ]
     return Errors(
-        events_per_s=STREAMS * 1000 / gap_ms,
-        requests=report.succeeded + report.failed,
         failed=report.failed,
-        late_ms=late[int(0.95 * (len(late) - 1))],
-        ttft_p50=metrics.percentile(ttft, 50),
-        ttft_worst=max(ttft, key=abs, default=None),
-        tpot_mean=sum(tpot) / len(tpot) if tpot else None,
-        tpot_worst=max(tpot, key=abs, default=None),
-        seconds=seconds,
+        late_ms=metrics.percentile(late, 95) or 0.0,
+        ttft_ms=_off(report.ttft_ms, [ttft for ttft, _ in played], skip),
+        gap_ms=_off(report.gap_ms, [gap for _, gap in played], skip),
     )
 
 
 def _off(
-    values: Sequence[float] | None, right: Sequence[float]
+    values: Sequence[float] | None, right: Sequence[float], skip: int
 ) -> list[float]:
     """Differences by order of size; empty where the counts differ."""
-    if values is None or len(values) != len(right):
+    kept = (values or ())[skip:]
+    if len(kept) != len(right):
         return []
-    pairs = zip(sorted(values), sorted(right), strict=True)
-    return [value - wanted for value, wanted in pairs]
+    pairs = zip(sorted(kept), sorted(right), strict=True)
+    return [round(value - wanted, 3) for value, wanted in pairs]
 
 
-def _played(truth: Played) -> tuple[float, float]:
+def _played(truth: Played, *, first: bool) -> tuple[float, float]:
     """TTFT and the mean gap, in ms, of a stream of single tokens."""
     tokens = [w.write_ns for w in truth.writes if w.do == "tokens"]
     whole_ms = (tokens[-1] - tokens[0]) / 1e6
-    return (tokens[0] - truth.read_ns) / 1e6, whole_ms / (len(tokens) - 1)
+    since = truth.accepted_ns if first else truth.read_ns
+    return (tokens[0] - since) / 1e6, whole_ms / (len(tokens) - 1)
 
 
 def try_case(case: Case, name: str, tool: Tool, base: Load) -> list[str]:
-    """The verdict on one case, and what was said in its place.
-
-    What is wrong in a time is tried once more: a busy machine can make a
-    right definition wrong, and hardly a wrong one right.
-    """
+    """The verdict on one case, and what was said in its place."""
     if case.rate_per_s is not None and name in NO_RATE:
         return ["cannot", "it has no rate of arrivals"]
-    verdict, instead = _try_once(case, tool, base)
-    if verdict == "wrong" and ("_ms" in instead or "_s " in instead):
-        verdict, instead = _try_once(case, tool, base)
-    return [verdict, instead]
-
-
-def _try_once(case: Case, tool: Tool, base: Load) -> tuple[str, str]:
-    with (
-        ScriptedServer(case.whole_script()) as server,
-        tempfile.TemporaryDirectory() as folder,
-    ):
-        load = replace(
-            base,
-            url=server.url,
-            requests=case.requests,
-            clients=case.clients,
-            rate_per_s=case.rate_per_s,
-            new_tokens=case.new_tokens,
-            warm_up=case.warm_up,
-        )
+    load = replace(
+        base,
+        requests=case.requests,
+        clients=case.clients,
+        rate_per_s=case.rate_per_s,
+        new_tokens=case.new_tokens,
+        warm_up=case.warm_up,
+    )
+    with _playing(case.whole_script(), load) as (_, load, folder):
         try:
-            return case.judge(tool(load, Path(folder)))
+            return [*case.judge(tool(load, folder))]
         except LabError as error:
-            return "wrong", str(error).splitlines()[-1][:120]
+            return ["wrong", str(error).splitlines()[-1][:120]]
 
 
-def try_streams(tool: Tool, base: Load, gap_ms: float) -> Errors:
-    """50 streams at once, twice."""
+def try_streams(gap_ms: float, tool: Tool, base: Load) -> dict[str, Any]:
+    """Many streams at once, WAVES times; or the error that came of it."""
     times = [TTFT_MS + gap_ms * k for k in range(STREAM_TOKENS)]
+    load = replace(
+        base,
+        requests=WAVES * STREAMS,
+        clients=STREAMS,
+        new_tokens=STREAM_TOKENS,
+    )
+    with _playing([one_by_one(times)], load) as (server, load, folder):
+        try:
+            report = tool(load, folder)
+        except LabError as error:
+            return {"error": str(error).splitlines()[-1][:200]}
+        return asdict(errors(report, server.truth(), STREAMS))
+
+
+@contextmanager
+def _playing(
+    script: Sequence[TimeLine], load: Load
+) -> Iterator[tuple[ScriptedServer, Load, Path]]:
     with (
-        ScriptedServer([one_by_one(times)]) as server,
+        ScriptedServer(script) as server,
         tempfile.TemporaryDirectory() as folder,
     ):
-        load = replace(
-            base,
-            url=server.url,
-            requests=2 * STREAMS,
-            clients=STREAMS,
-            new_tokens=STREAM_TOKENS,
+        yield server, replace(load, url=server.url), Path(folder)
+
+
+def cases(tools: Mapping[str, Tool], base: Load) -> list[dict[str, Any]]:
+    """All cases by all tools, whose order is shuffled."""
+    found = []
+    for case in CASES:
+        verdicts = {
+            name: try_case(case, name, tool, base)
+            for name, tool in _shuffled(tools, case.name)
+        }
+        _say(f"{case.number} {case.name}: {verdicts}")
+        found.append(
+            {"number": case.number, "name": case.name, "verdicts": verdicts}
         )
-        before = time.perf_counter()
-        report = tool(load, Path(folder))
-        seconds = time.perf_counter() - before
-        return errors(report, server.truth(), gap_ms, seconds)
+    return found
+
+
+def streams(tools: Mapping[str, Tool], base: Load) -> list[dict[str, Any]]:
+    """All rates in all rounds by all tools, whose order is shuffled."""
+    found = []
+    for turn in range(1, ROUNDS + 1):
+        for gap_ms in GAPS_MS:
+            rate = STREAMS * 1000 / gap_ms
+            for name, tool in _shuffled(tools, f"{turn} {gap_ms}"):
+                _say(f"round {turn}, {rate:,.0f} events/s: {name}")
+                run = {"round": turn, "tool": name, "events_per_s": rate}
+                run["played_gap_ms"] = gap_ms
+                found.append(run | try_streams(gap_ms, tool, base))
+    return found
+
+
+def _shuffled(tools: Mapping[str, Tool], seed: str) -> list[tuple[str, Tool]]:
+    found = list(tools.items())
+    # No secret: a seed is there to give the same order again.
+    random.Random(f"{SEED} {seed}").shuffle(found)  # noqa: S311
+    return found
+
+
+def _say(line: str) -> None:
+    print(line, file=sys.stderr, flush=True)
+
+
+PROTOCOL: Mapping[str, Mapping[str, Any]] = {
+    "cases": {
+        "name": "one try of each case by each tool, version 1",
+        "slack_ms": SLACK_MS,
+        "slack_share": SLACK_SHARE,
+        "seed": SEED,
+    },
+    "streams": {
+        "name": "streams released at once, version 1",
+        "streams": STREAMS,
+        "waves": WAVES,
+        "left_out": STREAMS,
+        "rounds": ROUNDS,
+        "tokens": STREAM_TOKENS,
+        "first_ms": TTFT_MS,
+        "keeps_up_share": KEEPS_UP_SHARE,
+        "seed": SEED,
+    },
+}
+
+
+def measured(part: str, tools: Mapping[str, Tool]) -> dict[str, Any]:
+    """One part of the result, with where and how it was made."""
+    versions: dict[str, str] = {}
+
+    def noted(tool: Tool, load: Load, folder: Path) -> ToolReport:
+        report = tool(load, folder)
+        versions[report.tool] = report.version
+        return report
+
+    run = {"cases": cases, "streams": streams}[part]
+    base = Load("", "scripted", _tokenizer(), prompt_tokens=16)
+    started, load_before = datetime.now(UTC), load_average()
+    before = time.perf_counter()
+    found = run({n: partial(noted, t) for n, t in tools.items()}, base)
+    return {
+        "machine": asdict(machine.identify()),
+        "software": machine.software(),
+        "tools": dict(sorted(versions.items())),
+        "protocol": PROTOCOL[part],
+        "started_utc": results.timestamp(started),
+        "seconds": round(time.perf_counter() - before),
+        "load_before": load_before,
+        "load_after": load_average(),
+        "found": found,
+    }
+
+
+def _tokenizer() -> Path:
+    return checkpoints.require(checkpoints.find(checkpoints.DEFAULT))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Try labkit and the tools that are given; keep and print the result.
+    """Try all tools and keep the result, or show what is kept.
 
-    What the file has of other tools stays there.
+    A part that is run replaces what was kept of it as a whole.
     """
     asked = _parser().parse_args(arguments)
     if asked.show:
-        kept = json.loads(asked.out.read_text(encoding="utf-8"))
-        print(as_markdown(kept), end="")
+        print(as_markdown(documents.read(asked.out)), end="")
         return 0
-    tools: dict[str, Tool] = {} if asked.no_labkit else {LABKIT: run_labkit}
-    if asked.guidellm:
-        tools[GUIDELLM] = partial(run_guidellm, asked.guidellm)
-    if asked.llama_benchy:
-        tools[LLAMA_BENCHY] = partial(run_llama_benchy, asked.llama_benchy)
-    folder = checkpoints.require(checkpoints.find(checkpoints.DEFAULT))
-    base = Load("", "scripted", folder, prompt_tokens=16)
-    found: dict[str, Any] = {
-        "machine": asdict(machine.identify()),
-        "date": datetime.now(UTC).date().isoformat(),
-        "cases": {},
-        "streams": {},
+    if not (asked.guidellm and asked.llama_benchy):
+        print(
+            "The comparison of load generators was left out: it needs"
+            " LABKIT_GUIDELLM and LABKIT_LLAMA_BENCHY, the paths of two"
+            " Pythons with these tools."
+        )
+        return 0
+    tools: dict[str, Tool] = {
+        LABKIT: run_labkit,
+        GUIDELLM: partial(run_guidellm, asked.guidellm),
+        LLAMA_BENCHY: partial(run_llama_benchy, asked.llama_benchy),
     }
-    if asked.out.exists():
-        found |= json.loads(asked.out.read_text(encoding="utf-8"))
-    chosen = [case for case in CASES if asked.only in case.name]
-    for case in () if asked.no_cases else chosen:
-        verdicts = found["cases"].setdefault(case.name, {})
-        verdicts |= _each(tools, partial(_case, case, base))
-    for gap_ms in asked.gaps:
-        measured = found["streams"].setdefault(f"{gap_ms:g} ms", {})
-        measured |= _each(tools, partial(_streams, base, gap_ms))
-    asked.out.parent.mkdir(parents=True, exist_ok=True)
-    text = json.dumps(found, indent=1) + "\n"
-    asked.out.write_text(text, encoding="utf-8")
-    print(as_markdown(found), end="")
+    kept = documents.read(asked.out) if asked.out.exists() else {}
+    kept |= {"schema": SCHEMA, "version": VERSION}
+    for part in asked.parts:
+        kept[part] = measured(part, tools)
+        asked.out.parent.mkdir(parents=True, exist_ok=True)
+        store.write_text(asked.out, to_text(kept))
+    print(as_markdown(kept), end="")
     return 0
-
-
-def _each(
-    tools: Mapping[str, Tool], run: Callable[[str, Tool], Any]
-) -> dict[str, Any]:
-    return {name: run(name, tool) for name, tool in tools.items()}
-
-
-def _case(case: Case, base: Load, name: str, tool: Tool) -> list[str]:
-    verdict = try_case(case, name, tool, base)
-    print(f"{case.name}: {name} {' '.join(verdict)}", file=sys.stderr)
-    return verdict
-
-
-def _streams(
-    base: Load, gap_ms: float, name: str, tool: Tool
-) -> dict[str, Any]:
-    try:
-        found = try_streams(tool, base, gap_ms)
-    except LabError as error:
-        return {"error": str(error).splitlines()[-1][:200]}
-    print(f"{gap_ms} ms: {name} {found}", file=sys.stderr)
-    return asdict(found) | {"keeps_up": found.keeps_up}
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description="Compare load generators.")
-    parser.add_argument("--guidellm", type=Path, help="a Python with it")
-    parser.add_argument("--llama-benchy", type=Path, help="a Python with it")
+    for name, variable in (
+        ("--guidellm", "LABKIT_GUIDELLM"),
+        ("--llama-benchy", "LABKIT_LLAMA_BENCHY"),
+    ):
+        here = os.environ.get(variable)
+        parser.add_argument(
+            name,
+            type=Path,
+            default=Path(here) if here else None,
+            help=f"a Python with it; {variable} if left out",
+        )
     slug = machine.slug(machine.identify(), machine.software())
     out = RESULTS / slug / FILE
     parser.add_argument("--out", type=Path, default=out, help="the result")
     parser.add_argument("--show", action="store_true")
-    parser.add_argument("--no-labkit", action="store_true")
-    parser.add_argument("--no-cases", action="store_true")
-    parser.add_argument("--only", default="", help="cases with this in them")
-    parser.add_argument("--gaps", type=float, nargs="*", default=list(GAPS_MS))
+    parser.add_argument(
+        "--parts", nargs="+", choices=PARTS, default=list(PARTS)
+    )
     return parser
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except LabError as error:
+        sys.exit(str(error))

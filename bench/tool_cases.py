@@ -1,7 +1,33 @@
 """Faults that users of load tools met, as time lines with right values.
 
 A case says what a server does and what is to be reported of it, and judges
-a report. Nothing here runs anything.
+a report. Nothing here runs anything. The rules, which were fixed before the
+run that is kept, and hold for every tool alike:
+
+- A tool meets each case once. There is no second try, and no run is left
+  out: what a busy machine made wrong counts as wrong.
+- A case has one claim or several. The first must be said; where a tool is
+  silent about another, that one is left out. One value that is not right
+  makes the case wrong. `not said` and `cannot` are no rights.
+- A count is right when it is equal. A time is right within SLACK_MS, half
+  of the least distance between a right value and a wrong one that was seen
+  (case 3: 10 and 30 ms). A rate, or a time in seconds, is right within
+  SLACK_SHARE, half of the least ratio (case 14: 5.0 and 6.0 s). So what is
+  judged here are definitions; how precise values are is for the streams of
+  `loadgen_tools`.
+- Values of several requests are compared sorted, and there must be as many
+  as are due. Of ITL, which a tool gives for each gap or for each request,
+  every value must be right, and there must be one.
+- A tool may call a value as it likes: `load_tools` says which of its fields
+  is taken for what, in a tool's favour where two would do.
+- One good answer comes before (`warm_up`), for a tool's first request waits
+  for what it loads; it is left out. Two of guidellm's own means would hold
+  it, so that cases with these have none.
+
+Not put to the tools, of the 23 in all: 15 (needs two runs with one seed, and
+what a user does between them), 16 (needs a server with the tokenizer), 18
+and 21 (marks in a report, for which neither tool has a field; a stall is
+made by stopping a tool's process), 19 (TCP_NODELAY is the server's).
 """
 
 from __future__ import annotations
@@ -15,23 +41,21 @@ from load_tools import ToolReport
 from labkit.loadtest.timelines import Do, Step, TimeLine, one_by_one
 
 Verdict = Literal["right", "wrong", "not said"]
-SLACK_MS = 9.0
-"""A right definition on a busy machine is mostly within this; a wrong one
-is further off in every case."""
-SLACK_SHARE = 0.05
-"""The same where a value is no time in ms and no count."""
-COUNTS = frozenset({"succeeded", "failed", "new_tokens", "not_streamed"})
+SLACK_MS = 10.0
+SLACK_SHARE = 0.1
+COUNTS = frozenset(
+    {"succeeded", "failed", "new_tokens", "not_streamed", "unit_in_name"}
+)
 
 
 @dataclass(frozen=True)
 class Case:
     """`expected` is what a report must say, by the names of `said`.
 
-    Lists are compared sorted: which request came first does not matter.
-    The first claim has to be said; where a tool is silent about another,
-    that one is left out.
+    `number` is that of the fault: one can have several cases.
     """
 
+    number: int
     name: str
     script: tuple[TimeLine, ...]
     expected: Mapping[str, tuple[float, ...]]
@@ -79,6 +103,11 @@ def said(report: ToolReport, name: str) -> tuple[float, ...] | None:
             sum(scheduled) / len(scheduled) / 1000 if scheduled else None
         ),
         "span_s": max(starts) if starts else None,
+        "unit_in_name": (
+            float(report.ttft_name.endswith(("_ms", "_s")))
+            if report.ttft_name
+            else None
+        ),
     }
     value = derived[name] if name in derived else getattr(report, name)
     if value is None or isinstance(value, tuple):
@@ -92,6 +121,8 @@ def _same(name: str, values: Sequence[float], right: Sequence[float]) -> bool:
             return 0.0
         return SLACK_MS if name.endswith("_ms") else SLACK_SHARE * wanted
 
+    if name == "itl_ms" and values:
+        right = tuple(right[:1]) * len(values)
     pairs = zip(sorted(values), sorted(right), strict=False)
     return len(values) == len(right) and all(
         abs(value - wanted) <= slack(wanted) for value, wanted in pairs
@@ -124,6 +155,7 @@ NO_COUNT = TimeLine(
 )
 CASES = (
     Case(
+        1,
         "a role is no token",
         (
             _line(
@@ -133,11 +165,13 @@ CASES = (
         {"ttft_ms": (205,), "itl_ms": (20,)},
     ),
     Case(
+        2,
         "TPOT without TTFT",
         (GOOD,),
-        {"tpot_ms": (20,)},
+        {"tpot_ms": (20,), "itl_ms": (20,)},
     ),
     Case(
+        3,
         "several tokens in a chunk",
         (
             _line(
@@ -148,56 +182,66 @@ CASES = (
         {"new_tokens": (7,), "gap_ms": (10,)},
     ),
     Case(
+        4,
         "peak of two chunks of four within a second",
         (_line((100, "tokens", 4), (600, "tokens", 4), (600, "done")),),
         {"peak_tokens_per_s": (8,)},
     ),
     Case(
+        5,
         "ten chunks, and no usage at the end",
         (NO_COUNT,),
         {"new_tokens": (10,)},
     ),
     Case(
+        6,
         "status 200, and no token",
         (EMPTY,),
         {"failed": (1,), "ttft_ms": ()},
     ),
     Case(
+        7,
         "one request of three without a token",
         (GOOD, EMPTY, GOOD),
         {"ttft_ms": (100, 100), "failed": (1,)},
         requests=3,
     ),
     Case(
+        8,
         "a single token has no TPOT",
         (_tokens(50, 1, 0),),
         {"ttft_ms": (50,), "tpot_ms": (), "itl_ms": ()},
     ),
     Case(
+        9,
         "an error event after two tokens",
         (GOOD, _line((0, "start"), (100, "tokens"), (120, "error"))),
         {"failed": (1,), "ttft_ms": (100,)},
         requests=2,
     ),
     Case(
+        9,
         "a stream that just ends after two tokens",
         (GOOD, _line((0, "start"), (100, "tokens"), (120, "tokens"))),
         {"failed": (1,), "ttft_ms": (100,)},
         requests=2,
     ),
     Case(
+        10,
         "five of ten refused",
         (GOOD, REFUSED),
         {"failed": (5,), "succeeded": (5,), "ttft_ms": (100,) * 5},
         requests=10,
     ),
     Case(
+        11,
         "one connection cut in the middle",
         (GOOD, GOOD, _line((0, "start"), (100, "tokens"), (110, "cut")), GOOD),
         {"failed": (1,), "succeeded": (3,), "ttft_ms": (100,) * 3},
         requests=4,
     ),
     Case(
+        12,
         "a comment before the data",
         (
             _line(
@@ -207,6 +251,7 @@ CASES = (
         {"ttft_ms": (100,), "failed": (0,)},
     ),
     Case(
+        13,
         "due every 100 ms, one at a time, 500 ms each",
         (_tokens(500, 1, 0),),
         {"mean_scheduled_s": (1.9,), "e2e_ms": (500,) * 8},
@@ -215,6 +260,7 @@ CASES = (
         rate_per_s=10,
     ),
     Case(
+        14,
         "200 requests a second keep to the schedule",
         (_tokens(20, 1, 0),),
         {"span_s": (4.995,), "failed": (0,)},
@@ -224,6 +270,7 @@ CASES = (
         rate_per_s=200,
     ),
     Case(
+        17,
         "the median of 115 and 315",
         (_tokens(315, 1, 0), _tokens(115, 1, 0)),
         {"median_ttft_ms": (215,)},
@@ -231,9 +278,25 @@ CASES = (
         requests=10,
     ),
     Case(
+        20,
         "all tokens in one burst at the end",
         (LATE,),
         {"not_streamed": (1,)},
+    ),
+    Case(
+        22,
+        "100 requests a second asked, 20 achieved",
+        (_tokens(50, 1, 0),),
+        {"asked_per_s": (100,), "achieved_per_s": (20,)},
+        warm_up=0,
+        requests=60,
+        rate_per_s=100,
+    ),
+    Case(
+        23,
+        "the unit in the name of TTFT",
+        (GOOD,),
+        {"unit_in_name": (1,)},
     ),
 )
 """Each was reported wrong by some tool."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from labkit import documents
 from labkit.errors import LabError
 from labkit.loadtest.playing import Played, Write
 from labkit.loadtest.records import Arrival, Record
@@ -32,6 +33,11 @@ def loadgen(bench: Callable[[str], Any]) -> Any:
     return bench("loadgen_tools")
 
 
+@pytest.fixture(scope="module")
+def reports(bench: Callable[[str], Any]) -> Any:
+    return bench("tool_report")
+
+
 def of_guidellm(*requests: dict[str, Any], failed: int = 0) -> dict[str, Any]:
     """A report with what is read of it; times in ms, as it gives them."""
     good = {"mean": 1.0, "median": 2.0, "percentiles": {"p95": 3.0}}
@@ -47,7 +53,9 @@ def of_guidellm(*requests: dict[str, Any], failed: int = 0) -> dict[str, Any]:
         "errored": failed,
         "incomplete": 0,
     }
+    metrics["requests_per_second"] = {"successful": {"mean": 4.0}}
     benchmark = {
+        "config": {"strategy": {"rate": 5.0}},
         "requests": {"successful": list(requests) or None},
         "metrics": metrics,
         "warnings": [],
@@ -84,6 +92,8 @@ def test_a_report_of_guidellm(tools: Any) -> None:
     assert report.start_s == (0.0, 1.5)
     assert report.new_tokens == (3, 3)
     assert report.median_ttft_ms == 2.0
+    assert (report.asked_per_s, report.achieved_per_s) == (5.0, 4.0)
+    assert report.ttft_name == "time_to_first_token_ms"
     assert report.printed["TTFT p95 (ms)"] == 3.0
     warm = tools.read_guidellm(of_guidellm(REQUEST, single, failed=3), 1)
     assert (warm.succeeded, warm.failed) == (1, 3)
@@ -206,7 +216,7 @@ def test_llama_benchy_sends_as_many_requests(tools: Any) -> None:
 
 def test_the_verdicts_of_a_case(tools: Any, cases: Any) -> None:
     case = cases.Case(
-        "x", (cases.GOOD,), {"ttft_ms": (100, 315), "failed": (1,)}
+        7, "x", (cases.GOOD,), {"ttft_ms": (100, 315), "failed": (1,)}
     )
 
     def judge(**said: Any) -> str:
@@ -223,11 +233,15 @@ def test_the_verdicts_of_a_case(tools: Any, cases: Any) -> None:
 
 def test_what_cases_derive_of_a_report(tools: Any, cases: Any) -> None:
     report = tools.ToolReport(
-        *("t", "1", 1, 0), scheduled_ms=(1000.0, 3000.0), start_s=(0.0, 5.0)
+        *("t", "1", 1, 0),
+        scheduled_ms=(1000.0, 3000.0),
+        start_s=(0.0, 5.0),
+        ttft_name="e2e_ttft",
     )
     assert cases.said(report, "mean_scheduled_s") == (2.0,)
     assert cases.said(report, "span_s") == (5.0,)
     assert cases.said(report, "not_streamed") is None
+    assert cases.said(report, "unit_in_name") == (0.0,)
     assert cases.said(report, "succeeded") == (1.0,)
 
 
@@ -250,7 +264,11 @@ def test_the_courses_own_report(loadgen: Any) -> None:
     arrivals = (token(105), token(125), Arrival(126 * MS, "done"))
     good = Record("a", 5 * MS, 126 * MS, due_ns=0, arrivals=arrivals)
     bad = Record("b", 0, MS, failure="http_503", status=503)
-    report = loadgen.report_of([good, bad])
+    report = loadgen.report_of([good, bad], 5.0)
+    assert report.version
+    assert report.asked_per_s == 5.0
+    assert report.achieved_per_s == pytest.approx(8)
+    assert report.ttft_name == "ttft_ms"
     assert (report.succeeded, report.failed) == (1, 1)
     assert report.ttft_ms == (100.0,)
     assert report.itl_ms == report.tpot_ms == (20.0,)
@@ -267,51 +285,154 @@ def delayed(writes: list[Write], by_ms: int) -> list[Write]:
 
 def test_errors_are_against_what_was_played(tools: Any, loadgen: Any) -> None:
     writes = [
-        Write("start", 0, 0, 0),
-        Write("tokens", 1, 200 * MS, 201 * MS),
-        Write("tokens", 1, 220 * MS, 221 * MS),
-        Write("tokens", 1, 240 * MS, 241 * MS),
+        Write("start", 0, 10 * MS, 10 * MS),
+        Write("tokens", 1, 210 * MS, 211 * MS),
+        Write("tokens", 1, 230 * MS, 231 * MS),
+        Write("tokens", 1, 250 * MS, 251 * MS),
     ]
-    later = delayed(writes, 3)
-    truth = [Played("", 0, 0, 0, each) for each in (later, writes)]
+    truth = [
+        Played("", 0, 5 * MS, 10 * MS, delayed(writes, 99)),  # is left out
+        Played("", 0, 6 * MS, 10 * MS, delayed(writes, 3)),
+        Played("", 0, 6 * MS, 10 * MS, writes),  # on the same connection
+    ]
     report = tools.ToolReport(
-        *("labkit", "", 2, 0), ttft_ms=(203.0, 207.0), tpot_ms=(20.5, 20.0)
+        *("labkit", "", 3, 0),
+        ttft_ms=(0.0, 209.5, 202.0),
+        tpot_ms=(0.0, 20.5, 20.0),
     )
-    errors = loadgen.errors(report, truth, 20.0, 1.0)
-    assert errors.events_per_s == 2500
-    assert (errors.ttft_p50, errors.ttft_worst) == (2.5, 3.0)
-    assert (errors.tpot_mean, errors.tpot_worst) == (0.25, 0.5)
-    assert errors.keeps_up
-    assert errors.late_ms == 4.0
-    slow = tools.ToolReport("labkit", "", 2, 0, tpot_ms=(22.0, 22.0))
-    assert not loadgen.errors(slow, truth, 20.0, 1.0).keeps_up
-    held_up = [Played("", 0, 0, 0, delayed(writes, 20)) for _ in range(2)]
-    assert not loadgen.errors(report, held_up, 20.0, 1.0).keeps_up
-    short = tools.ToolReport("labkit", "", 2, 0, tpot_ms=(20.0,))
-    assert not loadgen.errors(short, truth, 20.0, 1.0).keeps_up
+    errors = loadgen.errors(report, truth, 1)
+    assert errors.ttft_ms == [1.0, 1.5]  # 201 and 208
+    assert errors.gap_ms == [0.0, 0.5]
+    assert errors.late_ms == pytest.approx(4.0)
+    assert errors.failed == 0
+    short = tools.ToolReport("labkit", "", 3, 0, tpot_ms=(0.0, 20.0))
+    assert loadgen.errors(short, truth, 1).gap_ms == []
 
 
-def test_the_result_as_markdown(bench: Callable[[str], Any]) -> None:
-    reports = bench("tool_report")
-    kept: dict[str, Any] = {}
-    kept |= {"events_per_s": 2500.0, "keeps_up": True, "ttft_p50": 1.234}
-    kept |= {"ttft_worst": None, "tpot_mean": 0.0, "tpot_worst": 0.5}
-    kept |= {"late_ms": 1.0}
-    lost = kept | {"events_per_s": 5000.0, "keeps_up": False}
-    found = {
-        "cases": {
-            "x": {"labkit": ["right", ""], "guidellm": ["wrong", "y 1"]},
-            "z": {"labkit": ["not said", ""]},
+def a_run(**changes: Any) -> dict[str, Any]:
+    run = {"round": 1, "tool": "labkit", "events_per_s": 2500.0}
+    run |= {"played_gap_ms": 20.0, "failed": 0, "late_ms": 20.0}
+    return run | {"ttft_ms": [1.0, -3.0], "gap_ms": [0.5, 1.5]} | changes
+
+
+@pytest.mark.parametrize(
+    ("changes", "kept"),
+    [
+        ({}, True),
+        ({"gap_ms": [1.0, 1.2]}, False),
+        ({"gap_ms": [-1.0, -1.2]}, False),
+        ({"gap_ms": []}, False),
+        ({"failed": 1}, False),
+        ({"late_ms": 20.1}, False),
+    ],
+)
+def test_who_keeps_up(
+    reports: Any, changes: dict[str, Any], kept: bool
+) -> None:
+    assert reports.keeps_up(a_run(**changes)) is kept
+
+
+def test_a_tool_that_ended_early_does_not_keep_up(reports: Any) -> None:
+    run = {"played_gap_ms": 20.0, "error": "it ended"}
+    assert not reports.keeps_up(run)
+
+
+def test_the_most_events_need_all_lower_rates(reports: Any) -> None:
+    runs = [
+        a_run(),
+        a_run(events_per_s=5000.0),
+        a_run(events_per_s=5000.0, failed=1),
+        a_run(events_per_s=10000.0),
+        a_run(tool="guidellm", failed=1),
+    ]
+    assert reports.most_events_per_s(runs, "labkit") == 2500
+    assert reports.most_events_per_s(runs, "guidellm") is None
+
+
+@pytest.fixture
+def document(reports: Any) -> dict[str, Any]:
+    context = {
+        "machine": {
+            "cpu": "A CPU",
+            "cores": 2,
+            "ram_bytes": 8,
+            "system": "Linux",
+            "architecture": "x86_64",
         },
-        "streams": {
-            "20 ms": {"labkit": kept, "guidellm": {"error": "it ended"}},
-            "10 ms": {"labkit": lost},
-        },
+        "software": {},
+        "tools": {"guidellm": "0.8.1"},
+        "protocol": {"name": "p, version 1", "rounds": 2},
+        "started_utc": "2026-01-01T00:00:00Z",
+        "seconds": 9,
+        "load_before": 0.25,
+        "load_after": None,
     }
-    text = reports.as_markdown(found)
-    assert "| x | right | wrong: y 1 |  |\n" in text
-    assert "| **right** | 1 of 2 | 0 of 1 | 0 of 0 |\n" in text
-    assert "| 2,500 | labkit | 1.23 |  | 0.00 | 0.50 | 1.00 |\n" in text
-    assert "it ended" not in text
-    assert reports.most_events_per_s(found["streams"], "labkit") == 2500
-    assert reports.most_events_per_s(found["streams"], "guidellm") is None
+    right, wrong = ["right", ""], ["wrong", "y 1"]
+    cases = [
+        {
+            "number": 4,
+            "name": "x",
+            "verdicts": {
+                "labkit": right,
+                "guidellm": wrong,
+                "llama-benchy": ["not said", ""],
+            },
+        }
+    ]
+    ended = {"round": 1, "tool": "guidellm", "events_per_s": 2500.0}
+    ended |= {"played_gap_ms": 20.0, "error": "it ended"}
+    runs = [a_run(), ended, a_run(tool="llama-benchy")]
+    return {
+        "schema": reports.SCHEMA,
+        "version": reports.VERSION,
+        "cases": context | {"found": cases},
+        "streams": context | {"found": runs},
+    }
+
+
+def test_the_result_as_markdown(
+    reports: Any, document: dict[str, Any]
+) -> None:
+    text = reports.as_markdown(document)
+    assert "A CPU, 2 cores" in text
+    assert "guidellm 0.8.1" in text
+    assert "rounds 2" in text
+    assert "load average before and after 0.2 and unknown" in text
+    assert "| 4 | x | right | wrong: y 1 | not said |\n" in text
+    assert "|  | **right** | 1 of 1 | 0 of 1 | 0 of 1 |\n" in text
+    numbers = "2.00 | - | 3.00 | 1.00 | 1.50 | 20.00 | 1 of 1"
+    assert f"| 2,500 | labkit | {numbers} |\n" in text
+    nothing = "- | - | - | - | - | - | 0 of 1"
+    assert f"| 2,500 | guidellm | {nothing} |\n" in text
+    assert "guidellm keeps up with: none that was tried" in text
+    assert "labkit keeps up with: 2,500, the most that was tried" in text
+
+
+def test_a_result_is_kept_with_its_numbers_on_a_line(
+    reports: Any, document: dict[str, Any]
+) -> None:
+    text = reports.to_text(document)
+    assert '"ttft_ms": [1.0,-3.0]' in text
+    assert documents.parse(text) == document
+
+
+def test_without_the_tools_nothing_is_run(
+    loadgen: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for name in ("LABKIT_GUIDELLM", "LABKIT_LLAMA_BENCHY"):
+        monkeypatch.delenv(name, raising=False)
+    out = tmp_path / "out.json"
+    assert loadgen.main(["--out", str(out)]) == 0
+    assert "was left out" in capsys.readouterr().out
+    assert not out.exists()
+
+
+def test_every_tool_is_tried_once_in_an_order_of_chance(loadgen: Any) -> None:
+    tools = {"a": 1, "b": 2, "c": 3}
+    orders = {tuple(loadgen._shuffled(tools, str(k))) for k in range(40)}
+    assert len(orders) == 6
+    assert all(dict(order) == tools for order in orders)
+    assert loadgen._shuffled(tools, "x") == loadgen._shuffled(tools, "x")

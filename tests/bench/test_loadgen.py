@@ -75,11 +75,13 @@ def test_errors_are_differences_of_stamps(reports: Any) -> None:
         Record("c", 0, 5, failure="timeout"),
     ]
     wave = reports.compare(records, {"a": played("a"), "b": played("b")})
-    assert wave.arrival_us == [[20, 2], [50, 4]]
-    assert wave.lateness_us == [[0, 2], [10, 2], [110, 2]]
+    assert wave.arrival_us == [[20, 50], [2, 4]]
+    assert wave.lateness_us == [[0, 10, 110], [2, 2, 2]]
     assert wave.tpot_us == [0, 0]
     assert wave.ttft_us == [1060 - (1010 - 150)]
     assert wave.ttft_connected_us == [960 - 810, 1060 - 810]
+    assert wave.accepted_us == [150]
+    assert wave.released_us == 0
     assert wave.failed == 1
 
 
@@ -89,12 +91,21 @@ def test_a_token_that_is_missing_is_not_compared(reports: Any) -> None:
 
 
 def test_a_report_survives_its_file_and_judges(reports: Any) -> None:
-    wave = reports.Wave([[100, 95], [1900, 5]], [[0, 100]], [-499], [], [5], 0)
+    wave = reports.Wave(
+        [[100, 1900], [95, 5]],
+        [[0], [100]],
+        [-499],
+        [-6999] * 100,
+        [5],
+        [],
+        1200,
+        0,
+    )
     made = report(reports, wave)
     read = reports.from_json(documents.parse(reports.to_text(made)))
     assert read == made
     assert [line.partition(":")[0] for line in reports.goals(read)] == (
-        ["reached"] * 4
+        ["reached"] * 5
     )
     text = reports.as_text(read)
     assert "0.499" in text
@@ -103,8 +114,23 @@ def test_a_report_survives_its_file_and_judges(reports: Any) -> None:
 
 
 def test_a_bar_can_be_missed(reports: Any) -> None:
-    wave = reports.Wave([[2000, 10]], [[0, 10]], [500], [], [5], 3)
+    wave = reports.Wave(
+        [[2000], [10]], [[0], [10]], [500], [-7000] * 100, [5], [], 1, 3
+    )
     read = report(reports, wave)
     lines = reports.goals(read)
-    assert [line.partition(":")[0] for line in lines] == ["missed"] * 4
+    assert [line.partition(":")[0] for line in lines] == ["missed"] * 5
     assert "9 requests failed" in reports.as_text(read)
+
+
+def test_errors_of_events_are_kept_in_bins_while_they_are_small(
+    reports: Any,
+) -> None:
+    kept = [reports._bin(us * US) for us in (-994, 4, 6, 994, 1004, 2003)]
+    assert kept == [-990, 0, 10, 990, 1004, 2003]
+
+
+def test_how_far_a_wave_was_spread(reports: Any) -> None:
+    wave = reports.Wave([[], []], [[], []], [], [], [], [], 1200, 0)
+    made = report(reports, wave)
+    assert reports.released_ms(made, reports.AT_ONCE) == [1.2]
