@@ -71,7 +71,8 @@ BAD: Sequence[tuple[str, bytes, int]] = (
     ("other path", post("/nothing", GOOD), 404),
     (
         "other method",
-        b"PUT /stream HTTP/1.1\r\nConnection: close\r\n\r\n",
+        b"PUT /stream HTTP/1.1\r\nHost: localhost\r\n"
+        b"Connection: close\r\n\r\n",
         405,
     ),
     ("other host", post("/stream", GOOD, "Host: evil.example"), 403),

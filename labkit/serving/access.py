@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from urllib.parse import urlsplit
 
 from labkit.errors import LabError
 from labkit.serving.protocol import Refusal, shown
@@ -20,6 +20,13 @@ KEY_VARIABLE = "LABKIT_API_KEY"
 """Where a key comes from: a command line can be read by other users."""
 OPEN_PATHS = frozenset({"/", "/health"})
 """What needs no key: a page without secrets, and a sign of life."""
+DEFAULT_PORTS = {"http": 80, "https": 443}
+"""A browser leaves these out, of Host and Origin alike."""
+_AUTHORITY = re.compile(
+    r"(?:\[(?P<ipv6>[0-9a-f:]*:[0-9a-f:.]+)\]|(?P<name>[a-z0-9._-]+))"
+    r"(?::(?P<port>[0-9]{1,5}))?",
+    re.ASCII | re.IGNORECASE,
+)
 
 
 @dataclass(frozen=True)
@@ -105,23 +112,32 @@ def host_name(text: str) -> str:
     return text
 
 
+def _authority(text: str) -> tuple[str, int | None] | None:
+    """Lower-case name and port of a Host header; None when it is none.
+
+    It has a name or an address and perhaps a port, and nothing else that a
+    URL may have there (RFC 9110, section 7.2).
+    """
+    found = _AUTHORITY.fullmatch(text)
+    if found is None:
+        return None
+    port = int(found["port"]) if found["port"] else None
+    if port is not None and port > 65535:
+        return None
+    return (found["ipv6"] or found["name"]).lower(), port
+
+
 def _hostname(host: str) -> str | None:
     """The lower-case name in a Host header; None when it makes no sense."""
-    try:
-        parts = urlsplit(f"//{host}")
-        _ = parts.port
-    except ValueError:
-        return None
-    if parts.username is not None or parts.path or parts.query:
-        return None
-    return parts.hostname
+    found = _authority(host)
+    return found[0] if found else None
 
 
 def _same(origin: str, host: str | None) -> bool:
-    scheme, separator, netloc = origin.partition("://")
-    return (
-        host is not None
-        and separator != ""
-        and scheme in {"http", "https"}
-        and netloc.lower() == host.lower()
-    )
+    """Whether a page of `origin` came from the `host` that is asked."""
+    scheme, _, place = origin.partition("://")
+    default = DEFAULT_PORTS.get(scheme)
+    ours, theirs = _authority(host or ""), _authority(place)
+    if default is None or ours is None or theirs is None:
+        return False
+    return (ours[0], ours[1] or default) == (theirs[0], theirs[1] or default)

@@ -32,6 +32,12 @@ MAX_HEADER_BYTES = 32 * 1024
 DRAIN_S = 30.0
 # How long a request may take to arrive.
 RECEIVE_S = 60.0
+# How long a connection may be open before its first byte. Clients send at
+# once; a connection that never does takes one of a limited number.
+SILENT_S = 10.0
+# How many requests of a connection are kept, the one that is served among
+# them. Each may have a body of the greatest size.
+KEPT_REQUESTS = 8
 
 
 def _refusal(error: Any, max_body_bytes: int) -> Refusal:
@@ -93,6 +99,9 @@ class _Parser(HTTPRequestParser):
         if self.chunked and "CONTENT_LENGTH" in self.headers:
             # Two programs may not agree on where such a request ends.
             raise ParsingError("two lengths")
+        host = self.headers.get("HOST")
+        if (host is None and self.version == "1.1") or "," in (host or ""):
+            raise ParsingError("no host, or two")  # RFC 9112, section 3.2
 
     def received(self, data: bytes) -> int:
         consumed: int = super().received(data)
@@ -200,6 +209,11 @@ class Channel(HTTPChannel):
     that is the last, such as a refusal, only the sending half is closed; what
     still arrives is thrown away until the client closes, or for DRAIN_S
     (RFC 9112, section 9.6).
+
+    It is read from as long as it is open, for that is how the end of what a
+    client sends is noticed. So what comes behind KEPT_REQUESTS is thrown
+    away too: the last that is kept is answered with Connection: close, which
+    tells a client to send the others again (section 9.3.2).
     """
 
     logger = _logger()
@@ -211,9 +225,11 @@ class Channel(HTTPChannel):
     close_when_flushed: bool = False
     will_close: bool = False
     drain_until: float | None = None
+    ignores_more: bool = False
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._departure = Departure()
+        self._silent_since: float | None = time.monotonic()
         super().__init__(*arguments, **options)
 
     def service(self) -> None:
@@ -245,18 +261,30 @@ class Channel(HTTPChannel):
             super().handle_read()
 
     def received(self, data: bytes) -> bool:
-        if self.drain_until is not None:
+        self._silent_since = None
+        self._keep_no_more_than_allowed()
+        if self.drain_until is not None or self.ignores_more:
             return False
         if self.request is None:
             self.receiving_since = time.monotonic()
         result: bool = super().received(data)
         return result
 
+    def _keep_no_more_than_allowed(self) -> None:
+        with self.requests_lock:
+            if len(self.requests) >= KEPT_REQUESTS and not self.ignores_more:
+                self.requests[-1].headers["CONNECTION"] = "close"
+                self.request = None
+                self.ignores_more = True
+
     def close_if_slow(self) -> None:
-        """Close when a request has been arriving for too long."""
-        if self.request is not None and self.receiving_since is not None:
-            waited_s = time.monotonic() - self.receiving_since
-            self.will_close = self.will_close or waited_s > RECEIVE_S
+        """Close when a request, or its first byte, takes too long."""
+        now = time.monotonic()
+        since, silent_since = self.receiving_since, self._silent_since
+        if self.request is not None and since is not None:
+            self.will_close = self.will_close or now - since > RECEIVE_S
+        if silent_since is not None and now - silent_since > SILENT_S:
+            self.will_close = True
 
     def writable(self) -> bool:
         return bool(super().writable()) or self._drained_long_enough()

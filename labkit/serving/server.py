@@ -257,9 +257,9 @@ class _Server(TcpWSGIServer):
             threads=THREADS,
             connection_limit=MAX_CONNECTIONS,
             cleanup_interval=CLEANUP_S,
-            # Reads on while a request is served, or the end of a connection
-            # would go unnoticed until then.
-            channel_request_lookahead=1,
+            # Reads on while requests are served, or the end of a connection
+            # would go unnoticed until then. The channel sets the limit.
+            channel_request_lookahead=sys.maxsize,
             ident="labkit",
             max_request_header_size=MAX_HEADER_BYTES,
             # waitress refuses bodies of this size and larger

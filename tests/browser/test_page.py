@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
-from playwright.sync_api import ConsoleMessage, Page, sync_playwright
+from playwright.sync_api import ConsoleMessage, Page, expect, sync_playwright
 
 from labkit.serving.access import Access
 from labkit.serving.app import create_app
@@ -19,12 +19,13 @@ from labkit.serving.protocol import GenerateRequest
 from labkit.serving.server import BackgroundServer
 
 TIMEOUT_S = 20
+FIRST = ord("a")
 PHONE: Any = {"width": 360, "height": 740}
 pytestmark = pytest.mark.browser
 
 
 class Paced:
-    """Counts on from the last byte, one token for each turn it gets."""
+    """Says the alphabet from the last byte on, one token for each turn."""
 
     name = "paced"
     context = 64
@@ -48,7 +49,7 @@ class Paced:
     ) -> Generator[int | None, None, None]:
         for step in range(request.max_new_tokens):
             assert self.turns.acquire(timeout=TIMEOUT_S)
-            yield request.prompt_ids[-1] + 1 + step
+            yield FIRST + (request.prompt_ids[-1] + 1 + step - FIRST) % 26
 
 
 @dataclass
@@ -123,7 +124,7 @@ def test_tokens_appear_one_by_one(open_page: Callable[..., Served]) -> None:
         served.backend.turns.release()
         served.wait_for("#answer", shown)
         assert served.text("#tokens") == str(len(shown))
-        assert page.locator("rect.token").count() == len(shown)
+        assert page.locator("line.token").count() == len(shown)
     served.wait_for("#status", "Done.")
     for name in ("#ttft", "#median", "#longest", "#all"):
         assert served.text(name).endswith(" ms")
@@ -131,6 +132,38 @@ def test_tokens_appear_one_by_one(open_page: Callable[..., Served]) -> None:
     assert label is not None
     assert label.startswith("Time line: 4 tokens in ")
     assert page.locator("#send").is_enabled()
+    assert served.problems == []
+
+
+def test_a_fast_answer_is_not_drawn_token_by_token(
+    open_page: Callable[..., Served],
+) -> None:
+    """Or the page would measure its own drawing. All is there at the end."""
+    served = open_page()
+    page = served.page
+    served.backend.context = 4096
+    served.backend.turns.release(3000)
+    page.evaluate(
+        """() => {
+          window.draws = 0;
+          window.requestAnimationFrame = () => 0;
+          new MutationObserver((all) => { window.draws += all.length; })
+            .observe(document.querySelector("#line"),
+              { attributeFilter: ["aria-label"] });
+        }"""
+    )
+    for _ in range(2):  # the second is drawn on a line without the first
+        page.fill("#prompt", "a")
+        page.fill("#count", "1500")
+        page.click("#send")
+        expect(page.locator("#send")).to_be_enabled(timeout=TIMEOUT_S * 1000)
+        assert served.text("#status") == "Done."
+        shown = served.text("#answer")
+        assert len(shown) == 1500
+        assert shown.startswith("bcdef")
+        assert page.locator("line.token").count() == 1500
+        assert served.text("#tokens") == "1500"
+    assert page.evaluate("window.draws") == 2
     assert served.problems == []
 
 

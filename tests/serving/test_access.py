@@ -43,6 +43,20 @@ def code(access: Access, path: str = "/generate", **headers: str) -> str:
         ("localhost:x", False),
         ("[::1", False),
         ("", False),
+        ("127.0.0.1#evil.example", False),
+        ("127.0.0.1?evil.example", False),
+        ("127.0.0.1\\evil.example", False),
+        ("127.0.0.1:", False),
+        ("127.0.0.1:65536", False),
+        ("127.0.0.1:\u0661", False),
+        ("[::1%25evil.example]", False),
+        ("[::1]evil.example", False),
+        ("::1", False),
+        ("[evil.example]", False),
+        ("[abc]", False),
+        ("local\thost", False),
+        ("localhost, localhost", False),
+        ("[127.0.0.1]", False),
     ],
 )
 def test_hosts(host: str, good: bool) -> None:
@@ -57,7 +71,8 @@ def test_a_host_name(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["", "lab:80", "http://lab", "lab/", "a@lab", "[::1]", "lab?"]
+    "name",
+    ["", "lab:80", "http://lab", "lab/", "a@lab", "[::1]", "lab?", "lab#"],
 )
 def test_what_is_no_host_name(name: str) -> None:
     with pytest.raises(LabError, match="not the name of a host"):
@@ -79,6 +94,29 @@ def test_what_is_no_host_name(name: str) -> None:
 )
 def test_origins(origin: str, good: bool) -> None:
     found = code(Access(), host="localhost:8001", origin=origin)
+    assert found == ("" if good else "foreign_origin")
+
+
+@pytest.mark.parametrize(
+    ("origin", "host", "good"),
+    [
+        ("http://127.0.0.1:80", "127.0.0.1", True),
+        ("http://127.0.0.1", "127.0.0.1:80", True),
+        ("https://lab.example", "lab.example:443", True),
+        ("http://[::1]:80", "[::1]", True),
+        ("https://127.0.0.1", "127.0.0.1:80", False),
+        ("http://127.0.0.1:8001", "127.0.0.1", False),
+        ("http://127.0.0.1:", "127.0.0.1", False),
+        ("http://127.0.0.1#", "127.0.0.1", False),
+        ("http://", "127.0.0.1", False),
+        ("http://127.0.0.1", None, False),
+    ],
+)
+def test_a_port_may_be_left_out(
+    origin: str, host: str | None, good: bool
+) -> None:
+    headers = {"origin": origin} | ({"host": host} if host else {})
+    found = code(Access(names=["lab.example"]), **headers)
     assert found == ("" if good else "foreign_origin")
 
 

@@ -7,6 +7,8 @@ import socket
 import threading
 import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from http.client import HTTPConnection
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -76,6 +78,9 @@ MALFORMED = {
     "folded first header": b"GET /health HTTP/1.1\r\n x: y\r\n\r\n",
     "long bad header": b"GET / HTTP/1.1\r\n" + b"x" * 9000 + b"\r\n\r\n",
     "bad target": b"GET http://[: HTTP/1.1\r\n\r\n",
+    "no host": b"GET /health HTTP/1.1\r\n\r\n",
+    "host in the target alone": b"GET http://localhost/ HTTP/1.1\r\n\r\n",
+    "two hosts": HEAD + b"Host: localhost\r\n" + LENGTH + BODY,
     "negative length": HEAD + b"Content-Length: -5\r\n\r\n",
     "length in words": HEAD + b"Content-Length: ten\r\n\r\n",
     "two lengths": HEAD + b"Content-Length: 5\r\n" + LENGTH + BODY,
@@ -97,6 +102,11 @@ def test_malformed_http_is_refused_in_json(
     assert_refused(reply, 400, "malformed_http")
     assert reply.headers["Connection"] == "close"
     assert_serving()
+
+
+def test_the_first_http_knew_no_host(raw: Raw, split_replies: Split) -> None:
+    (reply,) = split_replies(raw(b"GET /health HTTP/1.0\r\n\r\n"))
+    assert reply.status == 200
 
 
 def test_nothing_is_answered_behind_a_refusal(
@@ -366,13 +376,45 @@ def test_a_refusal_waits_for_the_answers_before_it(
         connection.settimeout(TIMEOUT_S)
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 65536)
         connection.connect(("127.0.0.1", urlsplit(server.url).port))
-        connection.sendall(b"GET /large HTTP/1.1\r\n\r\nhello\r\n\r\n")
+        connection.sendall(
+            b"GET /large HTTP/1.1\r\nHost: x\r\n\r\nhello\r\n\r\n"
+        )
         time.sleep(0.3)  # both are answered, and most of that is unsent
         while chunk := connection.recv(65536):
             received += chunk
     large, refused = split_replies(bytes(received))
     assert large.body == bytes(size)
     assert_refused(refused, 400, "malformed_http")
+
+
+def test_silent_connections_shut_out_nobody(
+    app: Flask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As many as may be open, and none that ever sends a byte."""
+    monkeypatch.setattr(channel_module, "SILENT_S", 0.1)
+    monkeypatch.setattr(server_module, "CLEANUP_S", 0)
+    monkeypatch.setattr(server_module, "MAX_CONNECTIONS", 10)
+
+    def ask(connection: HTTPConnection) -> int:
+        connection.request("GET", "/")
+        with connection.getresponse() as answer:
+            answer.read()
+        return answer.status
+
+    with BackgroundServer(app) as server, ExitStack() as stack:
+        address = ("127.0.0.1", urlsplit(server.url).port or 0)
+        known = HTTPConnection(*address, timeout=TIMEOUT_S)
+        stack.callback(known.close)
+        known.connect()
+        known.auto_open = 0  # it is to stay the same connection
+        assert ask(known) == 200
+        silent = [
+            stack.enter_context(socket.create_connection(address, TIMEOUT_S))
+            for _ in range(15)
+        ]
+        assert get(server.url).ok
+        assert [connection.recv(1) for connection in silent] == [b""] * 15
+        assert ask(known) == 200  # it may be silent for longer
 
 
 def test_a_busy_port_is_one_sentence(app: Flask) -> None:

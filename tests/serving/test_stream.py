@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import socket
+import struct
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -15,8 +16,9 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from labkit.serving.channel import KEPT_REQUESTS
 from labkit.serving.engine import SingleSlotEngine
-from labkit.serving.interface import Load
+from labkit.serving.interface import Failed, Load
 
 TIMEOUT_S = 10
 Start = Callable[[SingleSlotEngine], str]
@@ -201,6 +203,56 @@ def test_a_client_that_goes_away_frees_the_slot(
     assert backend.open == 0
     backend.turns = None
     assert_serving()
+
+
+@pytest.mark.parametrize("reset", [False, True])
+@pytest.mark.parametrize("asked", [2, 3, 20])
+def test_a_client_that_asked_ahead_and_goes_away_frees_the_slot(
+    url: str, engine: SingleSlotEngine, backend: Any, asked: int, reset: bool
+) -> None:
+    """The end is noticed behind whatever else was sent."""
+    ends: list[Any] = []
+    engine.watch(lambda before, event: ends.append(event))
+    backend.turns = threading.Semaphore(2)
+    body = b'{"prompt": "a", "max_new_tokens": 50}'
+    with connect(url) as connection:
+        for _ in range(asked):
+            connection.sendall(head("/generate", len(body)) + body)
+            time.sleep(0.005)  # or the server reads all at once
+        eventually(lambda: len(ends) == 4)  # queued, started, two tokens
+        time.sleep(0.3)  # longer than a half-closed client is waited for
+        if reset:
+            connection.setsockopt(
+                socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0)
+            )
+    time.sleep(0.1)  # the end of the connection arrives
+    backend.turns.release(asked)
+    eventually(lambda: engine.load == Load(0, 0))
+    assert isinstance(ends[4], Failed)
+    assert ends[4].refusal.code == "cancelled"
+
+
+def test_what_is_asked_too_far_ahead_is_to_be_sent_again(
+    url: str, engine: SingleSlotEngine, backend: Any
+) -> None:
+    backend.gate.clear()
+    body = b'{"prompt": "a", "max_new_tokens": 2}'
+    one = head("/generate", len(body)) + body
+    with connect(url) as connection:
+        connection.sendall(one * KEPT_REQUESTS)
+        eventually(lambda: engine.load == Load(1, 0))
+        connection.sendall(one + one[:-5])
+        time.sleep(0.1)  # they arrive
+        connection.sendall(one[-5:] + one)
+        time.sleep(0.1)
+        backend.gate.set()
+        received = b"".join(iter(lambda: connection.recv(65536), b""))
+    assert received.count(b"HTTP/1.1 200") == KEPT_REQUESTS
+    assert received.count(b'"text": "bc"') == KEPT_REQUESTS
+    *_, last = received.split(b"HTTP/1.1 ")
+    assert received.count(b"Connection: close") == 1
+    assert b"Connection: close" in last
+    assert len(backend.requests) == KEPT_REQUESTS
 
 
 @pytest.mark.parametrize("path", ["/stream", "/generate"])
