@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 try:
     import typer
@@ -248,6 +248,7 @@ def serve(  # noqa: PLR0913 - each is one option
     " --clients 2 --out evidence"
 )
 def loadtest(  # noqa: PLR0913 - each is one option
+    context: typer.Context,
     url: Annotated[str, typer.Argument(help="Address of a server.")],
     *,
     out: Annotated[
@@ -260,13 +261,18 @@ def loadtest(  # noqa: PLR0913 - each is one option
         float | None, typer.Option(help="Open loop: requests per second.")
     ] = None,
     arrivals: Annotated[
-        str,
-        typer.Option(help="constant, poisson, or a file of seconds."),
-    ] = "constant",
+        str | None,
+        typer.Option(
+            help="constant, poisson, or a file of seconds.",
+            show_default="constant",
+        ),
+    ] = None,
     most_in_flight: Annotated[
         int | None, typer.Option(help="Open loop: send no more at once.")
     ] = None,
-    requests: Annotated[int, typer.Option(help="To measure.")] = 20,
+    requests: Annotated[
+        int | None, typer.Option(help="To measure.", show_default="20")
+    ] = None,
     warmups: Annotated[int, typer.Option(help="Not to count.")] = 1,
     input_tokens: Annotated[int, typer.Option(help="Of each prompt.")] = 64,
     new_tokens: Annotated[int, typer.Option(help="Of each answer.")] = 24,
@@ -308,7 +314,9 @@ def loadtest(  # noqa: PLR0913 - each is one option
 
     folder = evidence_folder(out, resume)
     target = command.Target(url, openai, pid, keep_alive)
-    if not resume:
+    if resume:
+        command.require_same_options(folder, options_given(context))
+    else:
         wanted = command.Wanted(
             clients,
             rate,
@@ -375,6 +383,16 @@ def verify(
     raise typer.Exit(verify.main([str(folder)]))
 
 
+def options_given(context: typer.Context) -> dict[str, Any]:
+    """The options that a person wrote, without those left out."""
+    return {
+        name: value
+        for name, value in context.params.items()
+        if getattr(context.get_parameter_source(name), "name", "")
+        == "COMMANDLINE"
+    }
+
+
 def evidence_folder(out: Path | None, resume: bool) -> Path:
     """Where evidence goes: among the results, if nothing else is said."""
     from datetime import UTC, datetime
@@ -396,12 +414,14 @@ def report_load(
     from labkit.loadtest import command, evidence, report, tables, verify
 
     found = evidence.load(folder)
-    print(tables.as_text(found, report.figures(found)))
+    made = report.figures(found)
+    print(tables.as_text(found, made))
     print(f"\nThe evidence is in {folder}: `verify` checks it.")
     if page is not None:
         command.write_page(found, page)
     if csv is not None:
         command.write_csv(found, csv)
+    command.require_success(made)
     if not whole:
         print(f"Stopped; add --resume --out {folder} to finish it.")
         raise typer.Exit(verify.PARTIAL)

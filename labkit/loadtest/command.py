@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import urllib.request
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, cast, get_args
 
@@ -18,7 +16,9 @@ from labkit.loadtest import (
     place,
     report,
     runner,
+    sampler,
     schedule,
+    served,
     workload,
 )
 from labkit.loadtest.evidence import Evidence
@@ -26,28 +26,33 @@ from labkit.loadtest.plan import (
     TIMEOUT_S,
     Arrivals,
     Configuration,
+    Phase,
     Plan,
     number,
 )
 from labkit.loadtest.rates import Objectives
 
 Prompts = Literal["passage", "random"]
-PATIENCE_S = 10.0
+REQUESTS = 20
+MAX_REQUESTS = 100_000
+MAX_TOKENS = 10_000_000
+"""Of all prompts together, and of one answer: far more than is measured."""
 
 
 @dataclass(frozen=True)
 class Wanted:
     """What a person asks of a load test.
 
-    Either `clients`, or `arrivals` at `rate_per_s`; `arrivals` may also be
-    a file with a moment in seconds on each line.
+    Either `clients`, or `arrivals` at `rate_per_s` (constant if None);
+    `arrivals` may also be a file with a moment in seconds on each line.
+    `requests` None: 20, or as many as were recorded.
     """
 
     clients: int | None = None
     rate_per_s: float | None = None
-    arrivals: str = "constant"
+    arrivals: str | None = None
     most_in_flight: int | None = None
-    requests: int = 20
+    requests: int | None = None
     warmups: int = 1
     input_tokens: int = 64
     new_tokens: int = 24
@@ -73,7 +78,7 @@ def start(folder: Path, target: Target, wanted: Wanted) -> None:
     from labkit.loadtest.wire import Address
 
     Address.of(target.url)
-    told = {} if target.openai else health(target.url)
+    told = served.about(target.url, openai=target.openai is not None)
     made = plan_of(wanted, told.get("vocabulary"), told.get("context"))
     about = {
         **place.here(),
@@ -97,13 +102,22 @@ def go_on(folder: Path, target: Target) -> bool:
     before = evidence.load(folder)
     place.require_same(before)
     told = before.environment["target"]
+    if "server" not in told:
+        raise LabError(
+            f"{folder} holds a matrix: finish it with `python -m labkit"
+            f" matrix --resume --out {folder}`."
+        )
+    served.require_same(before, target.url)
+    if target.pid is not None and not sampler.exists(target.pid):
+        raise LabError(f"There is no process {target.pid}: look it up again.")
     patience_s = before.plan.timeout_s
     timeouts = Timeouts(min(5.0, patience_s), patience_s, patience_s)
-    openai = told["protocol"] == "openai"
+    key, vocabulary = served.key(), before.plan.vocabulary
+    name = before.environment["model"]["name"]
     where = (
-        OpenAITarget(target.url, before.environment["model"]["name"])
-        if openai
-        else LabTarget(target.url)
+        OpenAITarget(target.url, name, key=key, vocabulary=vocabulary)
+        if told["protocol"] == "openai"
+        else LabTarget(target.url, key, vocabulary)
     )
     with Client(where, timeouts, keep_alive=told["keep_alive"]) as client:
         threads = told["server"].get("threads")
@@ -114,29 +128,63 @@ def go_on(folder: Path, target: Target) -> bool:
     return whole
 
 
+def require_same_options(folder: Path, given: Mapping[str, Any]) -> None:
+    """LabError for an option that the run was not begun with."""
+    found = evidence.load(folder)
+    plan, target = found.plan, found.environment["target"]
+    asked, lab = plan.configurations[0], target["protocol"] == "lab"
+    planned = {phase: plan.of(asked.name, phase) for phase in get_args(Phase)}
+    first = planned["measured"][0]
+    begun = {
+        "clients": asked.clients,
+        "rate": asked.rate_per_s,
+        "arrivals": asked.arrivals,
+        "most_in_flight": asked.most_in_flight,
+        "requests": len(planned["measured"]),
+        "warmups": len(planned["warmup"]),
+        "input_tokens": len(first.prompt_ids),
+        "new_tokens": first.new_tokens,
+        "prompts": plan.prompts,
+        "vocabulary": plan.vocabulary,
+        "seed": plan.seed,
+        "timeout": plan.timeout_s,
+        "objective": plan.objectives,
+        "openai": None if lab else found.environment["model"]["name"],
+        "keep_alive": target.get("keep_alive"),
+    }
+    for name, value in given.items():
+        now = objectives(value) if name == "objective" else value
+        if name == "arrivals" and value not in get_args(Arrivals):
+            now = "recorded"
+        if name in begun and now != begun[name]:
+            raise LabError(
+                f"This run was begun with another --{name.replace('_', '-')}:"
+                " leave that option out to finish it, or begin another run"
+                " in another folder."
+            )
+
+
 def plan_of(
     wanted: Wanted, vocabulary: int | None, context: int | None
 ) -> Plan:
     """The plan of one configuration; LabError for what cannot be done."""
-    if wanted.requests < 1 or wanted.warmups < 0:
-        raise LabError("Ask for at least one request and no negative number.")
+    asked = _configuration(wanted)
+    wanted, offsets = _scheduled(wanted, asked)
+    _check_sizes(wanted)
     room = wanted.input_tokens + wanted.new_tokens
     if context is not None and room > context:
         raise LabError(
             f"{wanted.input_tokens} tokens in and {wanted.new_tokens} out are"
             f" more than the {context} that the server has room for."
         )
-    asked = _configuration(wanted)
-    prompts = _prompts(wanted, vocabulary)
+    known = vocabulary if wanted.vocabulary is None else wanted.vocabulary
+    prompts = _prompts(wanted, known)
     warmups, measured = prompts[: wanted.warmups], prompts[wanted.warmups :]
     name, new = asked.name, wanted.new_tokens
-    offsets = _offsets_ns(wanted, asked)
-    if offsets is not None:
-        measured = measured[: len(offsets)]
     return Plan(
         seed=wanted.seed,
         prompts=wanted.prompts,
-        vocabulary=wanted.vocabulary or vocabulary,
+        vocabulary=known,
         configurations=(asked,),
         requests=(
             *number(name, "warmup", warmups, new),
@@ -163,6 +211,16 @@ def objectives(words: Sequence[str]) -> Objectives:
                 " = and milliseconds, such as ttft_ms=500."
             )
     return Objectives(**bounds)
+
+
+def require_success(made: Mapping[str, Any]) -> None:
+    """LabError for a report in which no request succeeded."""
+    parts = [each["all"] for each in made["configurations"].values()]
+    if made["requests"] and all(p["failed"] == p["requests"] for p in parts):
+        raise LabError(
+            "Not one request succeeded, as the table says: see that the"
+            " server, its address and its key are right, and measure again."
+        )
 
 
 def write_page(found: Evidence, path: Path) -> None:
@@ -193,16 +251,30 @@ def _configuration(wanted: Wanted) -> Configuration:
     if wanted.clients is not None:
         if wanted.rate_per_s is not None:
             raise LabError("Give --clients or --rate, not both.")
+        if wanted.arrivals is not None or wanted.most_in_flight is not None:
+            raise LabError(
+                "--arrivals and --most-in-flight are for an open loop: give"
+                " --rate, not --clients."
+            )
+        if wanted.objectives.ttft_from_schedule_ms is not None:
+            raise LabError(
+                "A closed loop has no schedule: give another objective than"
+                " ttft_from_schedule_ms, or --rate."
+            )
         plural = "s" * (wanted.clients != 1)
         name = f"{wanted.clients} client{plural}, {tokens}"
         return Configuration(name, clients=wanted.clients)
-    kind = wanted.arrivals
+    kind = wanted.arrivals or "constant"
     arrivals = cast(
         Arrivals, kind if kind in get_args(Arrivals) else "recorded"
     )
     if arrivals != "recorded" and wanted.rate_per_s is None:
         raise LabError(
             "Give --clients N for a closed loop, or --rate R for an open one."
+        )
+    if arrivals == "recorded" and wanted.rate_per_s is not None:
+        raise LabError(
+            "Recorded arrivals have a rate of their own: leave --rate out."
         )
     rate = f"{wanted.rate_per_s:g}/s " if wanted.rate_per_s else ""
     return Configuration(
@@ -213,20 +285,48 @@ def _configuration(wanted: Wanted) -> Configuration:
     )
 
 
-def _offsets_ns(wanted: Wanted, asked: Configuration) -> list[int] | None:
-    if asked.arrivals is None:
-        return None
+def _check_sizes(wanted: Wanted) -> None:
+    """LabError for sizes that cannot be planned."""
+    count = wanted.requests or 0
+    if count < 1 or wanted.warmups < 0:
+        raise LabError("Ask for at least one request and no negative number.")
+    if count + wanted.warmups > MAX_REQUESTS:
+        raise LabError(f"Ask for at most {MAX_REQUESTS} requests.")
+    tokens = (count + wanted.warmups) * wanted.input_tokens
+    if max(tokens, wanted.new_tokens) > MAX_TOKENS:
+        raise LabError(
+            f"Ask for fewer tokens: at most {MAX_TOKENS} in all prompts"
+            " together, and in an answer."
+        )
+
+
+def _scheduled(
+    wanted: Wanted, asked: Configuration
+) -> tuple[Wanted, list[int] | None]:
+    """With the number of requests, and when an open loop wants them."""
     if asked.arrivals == "recorded":
-        moments = schedule.read_moments_s(Path(wanted.arrivals))
-        return schedule.recorded_ns(moments)[: wanted.requests]
-    assert asked.rate_per_s is not None
+        moments = schedule.read_moments_s(Path(wanted.arrivals or ""))
+        offsets = schedule.recorded_ns(moments)
+        count = len(offsets) if wanted.requests is None else wanted.requests
+        if count > len(offsets):
+            raise LabError(
+                f"{len(offsets)} arrivals were recorded, fewer than {count}:"
+                " ask for fewer requests."
+            )
+        return replace(wanted, requests=count), offsets[:count]
+    count = REQUESTS if wanted.requests is None else wanted.requests
+    wanted = replace(wanted, requests=count)
+    _check_sizes(wanted)
+    rate = asked.rate_per_s
+    if asked.arrivals is None or rate is None:
+        return wanted, None
     if asked.arrivals == "constant":
-        return schedule.constant_ns(asked.rate_per_s, wanted.requests)
-    return schedule.poisson_ns(asked.rate_per_s, wanted.requests, wanted.seed)
+        return wanted, schedule.constant_ns(rate, count)
+    return wanted, schedule.poisson_ns(rate, count, wanted.seed)
 
 
-def _prompts(wanted: Wanted, vocabulary: int | None) -> list[workload.Ids]:
-    count = wanted.warmups + wanted.requests
+def _prompts(wanted: Wanted, known: int | None) -> list[workload.Ids]:
+    count = wanted.warmups + (wanted.requests or 0)
     lengths = [wanted.input_tokens] * count
     if wanted.prompts == "passage":
         ids = workload.passage_ids()
@@ -236,29 +336,8 @@ def _prompts(wanted: Wanted, vocabulary: int | None) -> list[workload.Ids]:
             f"There are no prompts {wanted.prompts!r}: choose passage or"
             " random."
         )
-    known = wanted.vocabulary or vocabulary
     if known is None:
         raise LabError(
             "This server does not tell its vocabulary: add --vocabulary N."
         )
     return workload.random_ids(known, lengths, wanted.seed)
-
-
-def health(url: str) -> dict[str, Any]:
-    """What the course's server tells of itself."""
-    # No proxy: servers of this course are on this machine.
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    base = url if "://" in url else f"http://{url}"
-    try:
-        with opener.open(
-            f"{base.rstrip('/')}/health", timeout=PATIENCE_S
-        ) as got:
-            told = json.load(got)
-        wanted = ("model", "context", "vocabulary", "threads", "weights")
-        return {name: told[name] for name in wanted if name in told}
-    except (OSError, ValueError, TypeError) as error:
-        raise LabError(
-            f"No server of this course answers at {url} ({error}): start one"
-            " with `python -m labkit serve`, or add --openai MODEL for one of"
-            " another kind."
-        ) from error

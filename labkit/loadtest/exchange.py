@@ -6,11 +6,13 @@ the Record.
 
 from __future__ import annotations
 
+import errno
 import http.client
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
+from labkit.errors import LabError
 from labkit.loadtest import sse
 from labkit.loadtest.records import Arrival, Record, Request
 from labkit.loadtest.targets import Fault, Reading, Target, message_of
@@ -23,6 +25,12 @@ MAX_ANSWER_BYTES = 64 * 1024 * 1024
 MAX_EVENTS = 250_000
 MAX_REFUSAL_BYTES = 4096
 READ_BYTES = 65536
+OWN_LIMITS = frozenset(
+    getattr(errno, name)
+    for name in ("EMFILE", "ENFILE", "ENOBUFS", "EADDRNOTAVAIL", "WSAEMFILE")
+    if hasattr(errno, name)
+)
+"""Errors of the client's own machine, no failure of the server."""
 AFTER_LAST_S = 1.0
 """How long the end of a stream may come after its terminal event."""
 LATE = frozenset({"timeout", "connection", "no_terminal_event", "bad_http"})
@@ -91,6 +99,7 @@ class Exchange:
             self._read(connection, response)
             reusable = response.isclosed() and not response.will_close
         except (OSError, ValueError, http.client.HTTPException) as error:
+            _refuse_own_limit(error)
             self._fault = self._fault_of(error)
         except Fault as fault:
             self._fault = fault
@@ -201,6 +210,15 @@ class Exchange:
 
     def _after(self, seconds: float) -> int:
         return self.sent_ns + int(seconds * 1e9)
+
+
+def _refuse_own_limit(error: Exception) -> None:
+    """LabError when it is this machine that can open no more connections."""
+    if isinstance(error, OSError) and error.errno in OWN_LIMITS:
+        raise LabError(
+            f"This machine opens no more connections ({error.strerror}): ask"
+            " for fewer clients or a lower rate, or raise its limits."
+        ) from error
 
 
 def _check_head(response: http.client.HTTPResponse) -> None:

@@ -20,7 +20,13 @@ from labkit.loadtest.wire import Address
 class LabTarget:
     """The course's server: POST /stream."""
 
-    def __init__(self, url: str, key: str | None = None) -> None:
+    def __init__(
+        self,
+        url: str,
+        key: str | None = None,
+        vocabulary: int | None = None,
+    ) -> None:
+        self._vocabulary = vocabulary
         self.address = Address.of(url)
         self.path = f"{self.address.prefix}/stream"
         self.headers = authorization(key)
@@ -35,17 +41,22 @@ class LabTarget:
         return {**prompt, "max_new_tokens": request.new_tokens}
 
     def reading(self) -> Reading:
-        return _LabReading()
+        return _LabReading(vocabulary=self._vocabulary)
 
 
 class _LabReading(Reading):
+    _started = False
+    """Whether there was a start event: the first of them counts."""
+
     def _read(self, name: str, data: str, time_ns: int) -> Arrival | None:
         document = document_of(data)
         if name == "start":
-            self.prompt_tokens = integer(document, "prompt_tokens")
-            self.queued_ns = integer(document, "queued_ns")
-            self.start_ns = integer(document, "start_ns")
-            return Arrival(time_ns, "start", server_ns=self.start_ns)
+            start_ns = integer(document, "start_ns")
+            if not self._started:
+                self._started, self.start_ns = True, start_ns
+                self.prompt_tokens = integer(document, "prompt_tokens")
+                self.queued_ns = integer(document, "queued_ns")
+            return Arrival(time_ns, "start", server_ns=start_ns)
         if name not in ("token", "done", "error"):
             return Arrival(time_ns, "other")
         stamp = integer(document, "time_ns")

@@ -10,9 +10,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol
 
+from labkit.errors import LabError
 from labkit.loadtest.plan import Configuration, Planned
 from labkit.loadtest.recorder import Recorder
 from labkit.loadtest.records import Arrival, Record, Request
@@ -104,7 +106,8 @@ class Load:
         together = threading.Barrier(min(clients, max(1, len(requests))))
 
         def client() -> None:
-            together.wait()
+            with suppress(threading.BrokenBarrierError):
+                together.wait()
             while not self._stop.is_set():
                 try:
                     planned = waiting.popleft()
@@ -112,7 +115,11 @@ class Load:
                     return
                 self._send(sender, planned, None)
 
-        threads = [_start(client) for _ in range(together.parties)]
+        threads: list[threading.Thread] = []
+        for _ in range(together.parties):
+            if not self._begin(threads, client):
+                together.abort()
+                break
         self._wait_for(threads)
 
     def open(
@@ -139,8 +146,27 @@ class Load:
             if not self._reach(due_ns) or not self._take(room):
                 break
             threads = [each for each in threads if each.is_alive()]
-            threads.append(_start(send, planned, due_ns))
+            if not self._begin(threads, send, planned, due_ns):
+                break
         self._wait_for(threads)
+
+    def _begin(
+        self,
+        threads: list[threading.Thread],
+        target: Callable[..., None],
+        *arguments: object,
+    ) -> bool:
+        """Start one more; where there can be none, the run is stopped."""
+        try:
+            threads.append(_start(target, *arguments))
+        except RuntimeError as error:
+            self.error = LabError(
+                f"This machine starts no thread beside {len(threads)} others"
+                f" ({error}): ask for fewer clients or a lower rate."
+            )
+            self._stop.set()
+            return False
+        return True
 
     def _reach(self, due_ns: int) -> bool:
         """Wait until a moment; False when the run is stopped before."""

@@ -18,7 +18,15 @@ from pathlib import Path
 from typing import Any
 
 from labkit import checkpoints
-from labkit.loadtest import command, evidence, place, report, runner, workload
+from labkit.errors import LabError
+from labkit.loadtest import (
+    evidence,
+    place,
+    report,
+    runner,
+    served,
+    workload,
+)
 from labkit.loadtest.loops import Serving
 from labkit.loadtest.plan import Configuration, Plan, Planned, number
 
@@ -100,8 +108,18 @@ def run(
         made = plan(ids, vocabulary(), subset=subset, seed=seed)
         evidence.create(folder, made, about(subset=subset, fast=fast))
     begun = evidence.load(folder)
+    target = begun.environment["target"]
+    if not isinstance(target, dict) or "matrix" not in target:
+        raise LabError(
+            f"{folder} holds no matrix: finish it with `python -m labkit"
+            f" loadtest URL --resume --out {folder}`."
+        )
+    if fast and target["weights"] != "fused":
+        raise LabError(
+            "This matrix was begun with plain weights: leave --fast out."
+        )
     place.require_same(begun)
-    fused = begun.environment["target"]["weights"] == "fused"
+    fused = target["weights"] == "fused"
     whole = runner.run(folder, lambda asked: _server(asked, fast=fused))
     if whole:
         report.finish(folder)
@@ -146,5 +164,5 @@ def _server(asked: Configuration, *, fast: bool) -> Iterator[Serving]:
         ServerProcess(options=options) as server,
         Client(LabTarget(server.url)) as client,
     ):
-        told = command.health(server.url)
+        told = served.health(server.url)
         yield Serving(client, server.pid, told["threads"])

@@ -41,6 +41,7 @@ class OpenAITarget:
     key: str | None = None
     usage_in_each: bool = True
     extra: Mapping[str, Any] = field(default_factory=_exact_length)
+    vocabulary: int | None = None
 
     def __post_init__(self) -> None:
         Address.of(self.url)
@@ -74,7 +75,7 @@ class OpenAITarget:
         }
 
     def reading(self) -> Reading:
-        return _OpenAIReading()
+        return _OpenAIReading(vocabulary=self.vocabulary)
 
     def _prompt(self, request: Request) -> dict[str, Any]:
         ids = request.prompt_ids

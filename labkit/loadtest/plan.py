@@ -6,6 +6,8 @@ that nothing was left out, added or asked differently. Standard library only.
 
 from __future__ import annotations
 
+import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Literal
@@ -20,6 +22,8 @@ STALL_MS = 20.0
 """A client that was held up for longer is marked: tokens are no further
 apart on a fast server."""
 TIMEOUT_S = 300.0
+LONGEST_S = 86_400.0
+"""A day; no load test of this course lasts longer."""
 
 
 @dataclass(frozen=True)
@@ -96,6 +100,7 @@ class Plan:
     stall_ms: float = STALL_MS
 
     def __post_init__(self) -> None:
+        self._check_sizes()
         _refuse_doubles([each.name for each in self.configurations])
         _refuse_doubles([each.request for each in self.requests])
         if not any(each.phase == "measured" for each in self.requests):
@@ -108,6 +113,27 @@ class Plan:
             raise LabError(
                 "A prompt is in the warm-up and in the measured part, so that"
                 " a server may remember it: choose others."
+            )
+
+    def _check_sizes(self) -> None:
+        """LabError for sizes with which nothing can be measured."""
+        if not 0 < self.timeout_s <= LONGEST_S:
+            raise LabError(
+                f"A time-out of {self.timeout_s} s is none: give seconds"
+                f" above 0, and at most {LONGEST_S:g}."
+            )
+        if any(each.new_tokens < 1 for each in self.requests):
+            raise LabError("Ask for at least one new token.")
+        bound = math.inf if self.vocabulary is None else self.vocabulary
+        if bound < 1:
+            raise LabError(
+                f"A vocabulary of {bound} has no token: give its size."
+            )
+        ids = {i for each in self.requests for i in each.prompt_ids}
+        if ids and not 0 <= min(ids) <= max(ids) < bound:
+            raise LabError(
+                f"A prompt has an id outside the vocabulary of {bound}: give"
+                " the size that the server has, or take random prompts."
             )
 
     def of(self, configuration: str, phase: Phase) -> list[Planned]:
@@ -143,6 +169,7 @@ def number(  # noqa: PLR0913 - each is a field of what is planned
 
 
 def _refuse_doubles(names: Sequence[str]) -> None:
-    twice = next((name for name in names if names.count(name) > 1), None)
+    counts = Counter(names)
+    twice = next((name for name in names if counts[name] > 1), None)
     if twice is not None:
         raise LabError(f"{twice!r} is planned twice: names must differ.")

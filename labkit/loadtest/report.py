@@ -16,7 +16,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from labkit.loadtest import evidence, metrics, rates
+from labkit.errors import LabError
+from labkit.loadtest import evidence, laws, metrics, rates
 from labkit.loadtest.evidence import Evidence
 from labkit.loadtest.plan import Configuration
 from labkit.loadtest.rates import Objectives, Span
@@ -44,7 +45,10 @@ def finish(folder: Path) -> Figures:
 
 
 def figures(found: Evidence) -> Figures:
-    """Every figure of a run, by configuration."""
+    """Every figure of a run, by configuration.
+
+    LabError where the records break a law of conservation.
+    """
     measured = {
         each.request
         for each in found.plan.requests
@@ -67,6 +71,11 @@ def figures(found: Evidence) -> Figures:
 
 def _configuration(found: Evidence, asked: Configuration) -> Figures:
     segments = found.segments(asked.name)
+    for segment in segments:
+        for violation in laws.violations(segment):
+            raise LabError(
+                f"No report is made, for it would be wrong: {violation}"
+            )
     steady = [
         [record for record in segment if not record.startup]
         for segment in segments
@@ -82,7 +91,7 @@ def _configuration(found: Evidence, asked: Configuration) -> Figures:
     return {
         "all": group(segments, objectives),
         "steady": group(steady, objectives),
-        "asked_per_s": asked.rate_per_s,
+        "asked_per_s": asked_per_s(found, asked),
         "achieved_per_s": achieved_per_s(segments),
         "server_in_flight": _in_flight(segments, rates.server_spans),
         "client_in_flight": _in_flight(segments, rates.client_spans),
@@ -123,6 +132,16 @@ def group(segments: Segments, objectives: Objectives) -> Figures:
             for name, metric in METRICS.items()
         },
     }
+
+
+def asked_per_s(found: Evidence, asked: Configuration) -> float | None:
+    """The rate of the schedule; of recorded arrivals, (n - 1) / span."""
+    if asked.arrivals != "recorded":
+        return asked.rate_per_s
+    planned = found.plan.of(asked.name, "measured")
+    offsets = [each.offset_ns or 0 for each in planned]
+    span_ns = max(offsets, default=0) - min(offsets, default=0)
+    return (len(offsets) - 1) / (span_ns / 1e9) if span_ns else None
 
 
 def achieved_per_s(segments: Segments) -> float | None:

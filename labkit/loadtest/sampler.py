@@ -93,8 +93,13 @@ def load_average() -> float | None:
 def _process(pid: int | None) -> psutil.Process | None:
     try:
         return None if pid is None else psutil.Process(pid)
-    except psutil.Error:
+    except (psutil.Error, ValueError, OverflowError):
         return None
+
+
+def exists(pid: int) -> bool:
+    """Whether there is such a process."""
+    return _process(pid) is not None
 
 
 def _rss_bytes(process: psutil.Process | None) -> int | None:

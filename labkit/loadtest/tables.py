@@ -103,7 +103,7 @@ def _unusual(found: Evidence, name: str) -> list[str]:
 
     said = []
     records = [r for each in found.segments(name) for r in each if r.ok]
-    asked = {p.request: len(p.prompt_ids) for p in found.plan.requests}
+    asked = {p.request: p for p in found.plan.requests}
     bursts = sum(metrics.streamed(record) is False for record in records)
     if bursts:
         said.append(
@@ -111,12 +111,21 @@ def _unusual(found: Evidence, name: str) -> list[str]:
             " that TTFT and ITL say nothing of the server."
         )
     others = sum(
-        r.prompt_tokens not in (None, asked[r.request]) for r in records
+        r.prompt_tokens not in (None, len(asked[r.request].prompt_ids))
+        for r in records
     )
     if others:
         said.append(
             f"{name}: the server counted other prompt tokens than were sent"
             f" in {others} requests."
+        )
+    short = sum(
+        (metrics.token_count(r) or 0) < asked[r.request].new_tokens
+        for r in records
+    )
+    if short:
+        said.append(
+            f"{name}: {short} answers have fewer tokens than were asked for."
         )
     return said
 

@@ -16,6 +16,8 @@ from labkit.loadtest.records import Arrival, Counted, Request
 from labkit.loadtest.wire import Address
 
 MESSAGE_CHARACTERS = 200
+LIMIT = 2**63
+"""Counts, ids and stamps of a server are below this."""
 
 
 class Fault(Exception):
@@ -40,6 +42,10 @@ class Reading:
     start_ns: int | None = None
     error: str | None = None
     """The message of an error event."""
+    vocabulary: int | None = None
+    """How many token ids there are, where that is known."""
+    first_stamp_ns: int | None = None
+    last_stamp_ns: int = 0
 
     def feed(self, name: str, data: str, time_ns: int) -> Arrival | None:
         """Take an event that left the socket at `time_ns`.
@@ -51,8 +57,27 @@ class Reading:
         if self.done:
             raise Fault("malformed", "an event came after the last one")
         arrival = self._read(name, data, time_ns)
-        self.arrived += arrival.tokens if arrival else 0
+        if arrival is not None:
+            self._judge(arrival)
+            self.arrived += arrival.tokens
         return arrival
+
+    def _judge(self, arrival: Arrival) -> None:
+        """Fault for ids that do not exist, or stamps that fall."""
+        bound = self.vocabulary or LIMIT
+        for each in arrival.ids:
+            if not 0 <= each < bound:
+                raise Fault("malformed", f"token id {str(each)[:30]}")
+        stamp = arrival.server_ns
+        if stamp is None:
+            return
+        if stamp < self.last_stamp_ns:
+            raise Fault("malformed", "the server's stamps fall")
+        self.last_stamp_ns = stamp
+        if self.first_stamp_ns is None:
+            self.first_stamp_ns = stamp
+        if self.queued_ns is not None and self.queued_ns > self.first_stamp_ns:
+            raise Fault("malformed", "it was queued after its first event")
 
     def check(self) -> None:
         """At the end of the stream: Fault unless it is whole."""
@@ -127,7 +152,9 @@ def document_of(data: str) -> dict[str, Any]:
 def integer(document: Mapping[str, Any], name: str) -> int | None:
     """A field that is a count or a stamp, None where it is missing."""
     value = document.get(name)
-    if value is not None and (type(value) is not int or value < 0):
+    if value is not None and (
+        type(value) is not int or not 0 <= value < LIMIT
+    ):
         raise Fault("malformed", f"{name} is {str(value)[:80]}")
     return value
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import itertools
+import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
@@ -650,3 +652,47 @@ def raw_server() -> Iterator[Callable[..., str]]:
     for thread in threads:
         thread.join(30)
         assert not thread.is_alive()
+
+
+@pytest.mark.parametrize("name", ["EMFILE", "ENOBUFS", "EADDRNOTAVAIL"])
+def test_limits_of_this_machine_are_no_failure_of_the_server(
+    monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(getattr(errno, name), "full")
+
+    monkeypatch.setattr(socket, "socket", full)
+    with pytest.raises(LabError, match="opens no more connections"):
+        ask(LabTarget("http://127.0.0.1:9"))
+
+
+BAD_EVENTS: list[list[tuple[str, dict[str, Any]]]] = [
+    [("token", {"id": 9})],
+    [("token", {"id": 2**63})],
+    [("start", {"queued_ns": 5, "start_ns": 4})],
+    [("start", {"queued_ns": 2**63, "start_ns": 2**63})],
+    [("token", {"id": 1, "time_ns": 5}), ("token", {"id": 1, "time_ns": 4})],
+    [("token", {"id": 1, "time_ns": 2**64})],
+    [("done", {"new_tokens": 10**30})],
+]
+
+
+@pytest.mark.parametrize("events", BAD_EVENTS)
+def test_what_a_server_may_not_say_is_malformed(
+    events: list[tuple[str, dict[str, Any]]],
+) -> None:
+    reading = LabTarget("http://127.0.0.1:9", vocabulary=9).reading()
+    *good, (name, bad) = events
+    for each, fields in good:
+        reading.feed(each, json.dumps(fields), 1)
+    with pytest.raises(Fault) as raised:
+        reading.feed(name, json.dumps(bad), 1)
+    assert raised.value.code == "malformed"
+
+
+@pytest.mark.parametrize("bad", [-1, 9, 2**63])
+def test_ids_of_openai_are_judged_as_well(bad: int) -> None:
+    target = OpenAITarget("http://127.0.0.1:9", "m", vocabulary=9)
+    document = {"choices": [{"text": "", "token_ids": [bad]}]}
+    with pytest.raises(Fault):
+        target.reading().feed("", json.dumps(document), 1)

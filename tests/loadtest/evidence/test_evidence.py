@@ -187,7 +187,7 @@ def test_what_was_recorded_is_what_is_read(tmp_path: Path, tools: Any) -> None:
     )
     done = Arrival(40, "done", server_ns=39)
     record = Record(
-        "m000", 10, 50, 9, 11, (*arrivals, done), 200, counted="ids"
+        "m000", 10, 50, None, 11, (*arrivals, done), 200, counted="ids"
     )
     planned = made.of("two clients", "measured")[0]
     with recorder.Recorder(folder, 1) as writing:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import os
+import re
 from collections import Counter
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import contextmanager
@@ -24,6 +26,8 @@ from labkit.loadtest import (
     workload,
 )
 from labkit.loadtest.plan import Configuration
+from labkit.loadtest.timelines import Step, TimeLine
+from labkit.serving.access import Access
 from labkit.serving.app import create_app
 from labkit.serving.engine import SingleSlotEngine
 from labkit.serving.protocol import GenerateRequest
@@ -236,7 +240,13 @@ def test_recorded_arrivals(url: str, tmp_path: Path) -> None:
     folder = tmp_path / "run"
     words = ("--arrivals", str(moments), "--out", str(folder))
     done = invoke("loadtest", url, *SMALL, *RANDOM, *words)
+    assert isinstance(done.exception, LabError)
+    assert "3 arrivals were recorded, fewer than 6" in str(done.exception)
+    done = invoke("loadtest", url, *SMALL[2:], *RANDOM, *words)
     assert done.exit_code == 0, done.output
+    (made,) = report.figures(evidence.load(folder))["configurations"].values()
+    assert made["asked_per_s"] == 100.0
+    assert verify.examine(folder)[0] == verify.COMPLETE
     (records,) = evidence.load(folder).segments("recorded, 8 in, 4 out")
     due = [record.due_ns or 0 for record in records]
     assert [each - due[0] for each in due] == [0, 10_000_000, 20_000_000]
@@ -253,7 +263,30 @@ REFUSED: list[tuple[Options, str]] = [
     (("--clients", "1", "--prompts", "x"), "no prompts 'x'"),
     (("--clients", "1", "--objective", "x=1"), "no objective"),
     (("--clients", "1", "--objective", "ttft_ms=x"), "no objective"),
-    (("--rate", "1", "--arrivals", "nowhere"), "no list of arrivals"),
+    (("--arrivals", "nowhere"), "no list of arrivals"),
+    (("--arrivals", os.devnull), "no list of arrivals"),
+    (("--rate", "1", "--arrivals", "nowhere"), "leave --rate out"),
+    (("--arrivals", __file__), "no list of arrivals"),
+    (("--clients", "1", "--arrivals", "poisson"), "for an open loop"),
+    (("--clients", "1", "--most-in-flight", "2"), "for an open loop"),
+    (
+        ("--clients", "1", "--objective", "ttft_from_schedule_ms=5"),
+        "has no schedule",
+    ),
+    (("--clients", "1", "--new-tokens", "0"), "at least one new token"),
+    (("--clients", "1", "--new-tokens", "-3"), "at least one new token"),
+    (("--clients", "1", "--timeout", "inf"), "time-out"),
+    (("--clients", "1", "--timeout", "nan"), "time-out"),
+    (("--clients", "1", "--timeout", "1e300"), "time-out"),
+    (("--clients", "1", "--timeout", "0"), "time-out"),
+    (("--clients", "1", "--vocabulary", "0"), "no token to draw"),
+    (("--rate", "1e-10"), "more than a day"),
+    (("--rate", "1e-320"), "more than a day"),
+    (("--rate", "1e-10", "--arrivals", "poisson"), "more than a day"),
+    (("--rate", "1e-320", "--arrivals", "poisson"), "more than a day"),
+    (("--clients", "1", "--input-tokens", "2000000000"), "fewer tokens"),
+    (("--clients", "1", "--requests", "2000000000"), "at most 100000"),
+    (("--rate", "9", "--requests", "2000000000"), "at most 100000"),
 ]
 
 
@@ -279,19 +312,141 @@ def test_no_server_is_one_sentence(tmp_path: Path) -> None:
         command.start(tmp_path / "run", command.Target("ftp://x"), wanted)
 
 
-def test_a_server_that_goes_away_is_data(
-    url: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_a_server_that_fails_always_is_data_and_an_error(
+    serve: Any, tmp_path: Path
 ) -> None:
     """Every request fails, the run is complete, and the report says so."""
     folder = tmp_path / "run"
+    player = serve([TimeLine((Step(0, "reset"),))])
+    done = invoke(
+        *("loadtest", player.url, "--out", str(folder), "--clients", "1"),
+        *(*SMALL, *RANDOM, "--vocabulary", "256"),
+    )
+    assert isinstance(done.exception, LabError)
+    assert "Not one request succeeded" in str(done.exception)
+    assert verify.examine(folder)[0] == verify.COMPLETE
+    (made,) = report.figures(evidence.load(folder))["configurations"].values()
+    assert made["all"]["failure_rate"] == 1.0
+    assert sum(made["all"]["failures"].values()) == 6
+    assert made["all"]["ttft_ms"]["p50"] is None
+
+
+def begun(url: str, folder: Path) -> None:
     wanted = command.Wanted(
         clients=1, requests=3, input_tokens=4, new_tokens=2, prompts="random"
     )
     command.start(folder, command.Target(url), wanted)
-    nobody = command.Target("http://127.0.0.1:9")
-    assert command.go_on(folder, nobody)
+
+
+def test_a_run_is_not_resumed_with_another_server(
+    url: str, serve: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    begun(url, folder)
+    for other in (serve([TimeLine()]).url, "http://127.0.0.1:9"):
+        done = invoke("loadtest", other, "--resume", "--out", str(folder))
+        assert isinstance(done.exception, LabError)
+        assert re.search("Another server|No server", str(done.exception))
+    assert evidence.load(folder).ends == ()
+    done = invoke("loadtest", url, "--resume", "--out", str(folder))
+    assert done.exit_code == 0, done.output
     assert verify.examine(folder)[0] == verify.COMPLETE
-    (made,) = report.figures(evidence.load(folder))["configurations"].values()
-    assert made["all"]["failure_rate"] == 1.0
-    assert made["all"]["failures"] == {"connection": 3}
-    assert made["all"]["ttft_ms"]["p50"] is None
+
+
+def test_an_openai_run_is_not_resumed_with_other_models(
+    url: str, serve: Any, tmp_path: Path
+) -> None:
+    folder = tmp_path / "run"
+    wanted = command.Wanted(
+        clients=1, input_tokens=4, prompts="random", vocabulary=256
+    )
+    command.start(folder, command.Target(url, "counting"), wanted)
+    other = command.Target(serve([TimeLine()]).url)
+    with pytest.raises(LabError, match=r"its models: \['scripted'\], not"):
+        command.go_on(folder, other)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--openai", "x"),
+        ("--keep-alive",),
+        ("--clients", "2"),
+        ("--rate", "3"),
+        ("--requests", "4"),
+        ("--input-tokens", "5"),
+        ("--seed", "5"),
+        ("--timeout", "5"),
+        ("--objective", "ttft_ms=5"),
+        ("--arrivals", "poisson"),
+    ],
+)
+def test_resume_takes_no_other_options(
+    url: str, tmp_path: Path, words: Options
+) -> None:
+    folder = tmp_path / "run"
+    begun(url, folder)
+    done = invoke("loadtest", url, "--resume", "--out", str(folder), *words)
+    assert isinstance(done.exception, LabError)
+    assert f"another {words[0]}" in str(done.exception)
+
+
+def test_resume_takes_the_same_options(url: str, tmp_path: Path) -> None:
+    folder = tmp_path / "run"
+    begun(url, folder)
+    same = ("--clients", "1", "--requests", "3", "--seed", "0")
+    done = invoke("loadtest", url, "--resume", "--out", str(folder), *same)
+    assert done.exit_code == 0, done.output
+
+
+def test_each_kind_of_run_is_resumed_by_its_own_command(
+    url: str, tmp_path: Path, servers: list[str]
+) -> None:
+    folder = tmp_path / "load"
+    begun(url, folder)
+    done = invoke("matrix", "--resume", "--out", str(folder))
+    assert isinstance(done.exception, LabError)
+    assert "holds no matrix" in str(done.exception)
+    folder = tmp_path / "matrix"
+    made = matrix.plan(TEXT, 1000, subset=True)
+    evidence.create(folder, made, matrix.about(subset=True, fast=False))
+    done = invoke("loadtest", url, "--resume", "--out", str(folder))
+    assert isinstance(done.exception, LabError)
+    assert "holds a matrix" in str(done.exception)
+    done = invoke("matrix", "--resume", "--fast", "--out", str(folder))
+    assert isinstance(done.exception, LabError)
+    assert "plain weights" in str(done.exception)
+    assert not servers
+
+
+@pytest.mark.parametrize("pid", [-1, 2**31 - 1])
+def test_a_process_that_is_not_there(
+    url: str, tmp_path: Path, pid: int
+) -> None:
+    folder = tmp_path / "run"
+    begun(url, folder)
+    with pytest.raises(LabError, match=f"no process {pid}"):
+        command.go_on(folder, command.Target(url, pid=pid))
+
+
+@pytest.mark.parametrize("openai", [False, True])
+def test_a_server_with_a_key_is_measured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, openai: bool
+) -> None:
+    """The key comes from the environment, and is written nowhere."""
+    monkeypatch.setenv("LABKIT_API_KEY", "secret-of-this-test")
+    engine = SingleSlotEngine(CountingOn)
+    engine.wait_until_ready(10)
+    app = create_app(engine, access=Access("secret-of-this-test"))
+    server = BackgroundServer(app).start()
+    folder = tmp_path / "run"
+    words = ("--openai", "counting", "--vocabulary", "256") * openai
+    done = invoke(
+        *("loadtest", server.url, "--out", str(folder), "--clients", "1"),
+        *(*SMALL, *RANDOM, *words),
+    )
+    server.stop()
+    assert engine.close()
+    assert done.exit_code == 0, done.output
+    for path in folder.iterdir():
+        assert b"secret-of-this-test" not in path.read_bytes()

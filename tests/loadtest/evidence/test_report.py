@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from labkit import load_plots, plots
+from labkit.errors import LabError
 from labkit.loadtest import (
     charts,
     evidence,
@@ -127,6 +128,35 @@ def test_the_verifier_agrees_on_many_runs(tmp_path: Path, tools: Any) -> None:
         folder = tmp_path / str(number)
         tools.run(folder, replace(plan, objectives=bounds), failing=failing)
         assert verify.examine(folder)[0] == verify.COMPLETE
+
+
+@pytest.mark.parametrize("open_loop", [False, True])
+@pytest.mark.parametrize("new_tokens", [1, 3])
+@pytest.mark.parametrize("name", [f.name for f in fields(Objectives)])
+def test_every_objective_is_judged_alike(
+    tmp_path: Path, tools: Any, name: str, new_tokens: int, open_loop: bool
+) -> None:
+    """Undefined is missed; TPOT of one token is not judged."""
+    bounds = Objectives(**{name: 1e9})
+    plan = tools.plan(open_loop=open_loop, new_tokens=new_tokens)
+    folder = tmp_path / "run"
+    tools.run(folder, replace(plan, objectives=bounds))
+    assert verify.examine(folder)[0] == verify.COMPLETE
+    made = json.loads((folder / evidence.REPORT).read_bytes())
+    closed = made["configurations"]["two clients"]["all"]["met"]
+    assert closed == (0 if name == "ttft_from_schedule_ms" else 3)
+    if open_loop:
+        assert made["configurations"]["open"]["all"]["met"] == 3
+
+
+def test_a_report_that_breaks_a_law_is_not_made(folder: Path) -> None:
+    found = evidence.load(folder)
+    runs = [
+        replace(run, record=replace(run.record, end_ns=0))
+        for run in found.runs
+    ]
+    with pytest.raises(LabError, match="No report is made"):
+        report.figures(replace(found, runs=tuple(runs)))
 
 
 @st.composite
@@ -260,7 +290,13 @@ def test_answers_in_one_burst_are_flagged(folder: Path) -> None:
     for run in found.runs:
         seen = [replace(a, time_ns=10**18) for a in run.record.arrivals]
         slow = [replace(a, server_ns=5 * n * MS) for n, a in enumerate(seen)]
-        record = replace(run.record, arrivals=tuple(slow), prompt_tokens=7)
+        record = replace(
+            run.record,
+            arrivals=tuple(slow),
+            prompt_tokens=7,
+            end_ns=10**18,
+            queued_ns=0,
+        )
         runs.append(replace(run, record=record))
     changed = replace(found, runs=tuple(runs))
     said = "\n".join(tables.remarks(changed, report.figures(changed)))

@@ -215,6 +215,40 @@ def test_a_fault_of_the_client_ends_the_run(
     assert tools.measure(folder, tools.Client())
 
 
+@pytest.mark.parametrize("open_loop", [False, True])
+def test_no_more_threads_is_one_sentence(
+    tmp_path: Path,
+    tools: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    open_loop: bool,
+) -> None:
+    """And no thread is left behind, waiting for one that never comes."""
+    made = tools.plan(requests=4, open_loop=open_loop)
+    planned = made.of(made.configurations[open_loop].name, "measured")
+    folder = tmp_path / "run"
+    evidence.create(folder, made, tools.about)
+    start = loops._start
+    started: list[threading.Thread] = []
+
+    def limited(*words: Any) -> threading.Thread:
+        if len(started) == 2:
+            raise RuntimeError("can't start new thread")
+        started.append(start(*words))
+        return started[-1]
+
+    monkeypatch.setattr(loops, "_start", limited)
+    client = tools.Client(pause_s=0.01)
+    with recorder.Recorder(folder, 1) as writing:
+        writing.start(0)
+        load = loops.Load(writing, tools.quiet(0, ""), threading.Event())
+        with pytest.raises(LabError, match="starts no thread beside"):
+            if open_loop:
+                load.open(client, planned, None)
+            else:
+                load.closed(client, planned, clients=4)
+    assert not any(thread.is_alive() for thread in started)
+
+
 def test_a_full_disk_is_one_sentence(
     tmp_path: Path, tools: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

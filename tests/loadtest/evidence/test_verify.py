@@ -21,6 +21,7 @@ from labkit import __main__
 from labkit.loadtest import evidence, recorder, verify
 
 SOURCE = Path(verify.__file__)
+VOCABULARY = 1000
 NAMES = (*evidence.SEALED, evidence.MANIFEST)
 
 
@@ -192,6 +193,9 @@ FORGED: list[Change] = [
     ("requests.jsonl", 1, {"new_tokens": 3}, "not whole"),
     ("requests.jsonl", 1, {"failure": "timeout"}, "failed: found 0"),
     ("requests.jsonl", 1, {"queued_ns": 0}, "queue_ms"),
+    ("events.jsonl", 2, {"kind": "other"}, "no beginning"),
+    ("requests.jsonl", 1, {"due_ns": 1}, "not the plan's"),
+    ("requests.jsonl", 1, {"phase": "warmup", "end_ns": 7}, "out of order"),
     ("rss.jsonl", 0, {"lag_ns": 10**9}, "client_lag_ms"),
     ("rss.jsonl", 0, {"rss_bytes": 5}, "peak_rss_bytes"),
 ]
@@ -287,6 +291,101 @@ def test_a_request_that_was_measured_twice_is_found(
         if segment == 1:
             assert status(folder) == verify.PARTIAL
     assert "m000 is there 2 times" in told(folder)
+
+
+def test_a_due_moment_off_the_schedule_is_found(
+    tmp_path: Path, tools: Any
+) -> None:
+    folder = tools.run(tmp_path / "run", tools.plan(open_loop=True))
+    path = folder / evidence.REQUESTS
+    lines = [json.loads(x) for x in path.read_bytes().splitlines()]
+    for line in lines:
+        line["due_ns"] = line["due_ns"] and line["due_ns"] - 1
+    (later,) = (each for each in lines if each["request"] == "m004")
+
+    def found() -> str:
+        text = "".join(json.dumps(each) + "\n" for each in lines)
+        path.write_text(text, encoding="utf-8")
+        tools.chain_again(folder)
+        return told(folder)
+
+    assert "ttft_from_schedule_ms" in found()  # all shifted alike
+    for forged in (later["due_ns"] - 1, None):
+        later["due_ns"] = forged
+        assert "not the plan's" in found()
+
+
+def test_a_name_that_is_not_ascii_is_printed(tmp_path: Path) -> None:
+    found, sentences = verify.examine(tmp_path / "\u00e9\x1b")
+    assert found == verify.UNREADABLE
+    assert sentences[0].isascii()
+
+
+def test_laws_of_a_server_hold_for_answers_that_succeeded(
+    tmp_path: Path, tools: Any
+) -> None:
+    """What a server did wrong in another never discards a run."""
+    folder = tools.run(tmp_path / "run", failing=("m000",))
+    for name, change in (
+        ("events.jsonl", {"ids": [VOCABULARY + 1], "server_ns": 1}),
+        ("requests.jsonl", {"queued_ns": 10**19}),
+    ):
+        path = folder / name
+        lines = [json.loads(x) for x in path.read_bytes().splitlines()]
+        for line in lines:
+            token = line.get("kind", "token") == "token"
+            if line.get("request") == "m000" and token:
+                line.update(change)
+        text = "".join(json.dumps(each) + "\n" for each in lines)
+        path.write_text(text, encoding="utf-8")
+    tools.chain_again(folder)
+    assert verify.examine(folder)[0] == verify.COMPLETE
+
+
+def test_a_row_does_not_override_the_plan(folder: Path, tools: Any) -> None:
+    path = folder / evidence.REQUESTS
+    lines = [json.loads(x) for x in path.read_bytes().splitlines()]
+    lines[1] |= {"phase": "warmup", "configuration": "x", "prompt_ids": []}
+    text = "".join(json.dumps(each) + "\n" for each in lines)
+    path.write_text(text, encoding="utf-8")
+    tools.chain_again(folder)
+    assert status(folder) == verify.COMPLETE
+
+
+def test_what_is_missing_is_no_text(folder: Path) -> None:
+    path = folder / evidence.MANIFEST
+    document = json.loads(path.read_bytes()) | {"more": "missing"}
+    path.write_text(json.dumps(document), encoding="utf-8")
+    assert "more: found 'missing', expected b'missing'" in told(folder)
+
+
+def test_what_is_printed_is_plain_ascii(folder: Path) -> None:
+    path = folder / evidence.MANIFEST
+    strange = {"\ud800\x1b[31m\u00e9": 1}
+    document = json.loads(path.read_bytes()) | strange
+    path.write_text(json.dumps(document), encoding="utf-8")
+    text = told(folder)
+    assert text.isascii()
+    assert text.isprintable()
+
+
+def test_a_file_that_is_too_large_is_not_read(folder: Path) -> None:
+    with (folder / evidence.RSS).open("r+b") as file:
+        file.truncate(2**40)
+    assert "rss.jsonl: it is missing, or over 1 GiB" in told(folder)
+
+
+def test_lines_that_a_partial_run_lost_are_found(
+    folder: Path, tools: Any
+) -> None:
+    """A segment says at its end how many lines there are."""
+    (folder / evidence.REPORT).unlink()
+    evidence.write_manifest(folder, complete=False)
+    assert status(folder) == verify.PARTIAL
+    path = folder / evidence.RSS
+    lines = path.read_bytes().splitlines(keepends=True)
+    path.write_bytes(b"".join(lines[:-1]))
+    assert "other files lack lines" in told(folder)
 
 
 DEEP = b'{"a":' * 100_000 + b"1" + b"}" * 100_000
