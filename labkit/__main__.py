@@ -33,6 +33,16 @@ app = typer.Typer(
 LessonNumber = Annotated[
     str, typer.Argument(help="Number of a lesson, such as 01.")
 ]
+Out = Annotated[Path | None, typer.Option(help="New folder for the evidence.")]
+Page = Annotated[
+    Path | None, typer.Option(help="Write the report as HTML here.")
+]
+Csv = Annotated[
+    Path | None, typer.Option(help="Write the figures as CSV here.")
+]
+Resume = Annotated[
+    bool, typer.Option("--resume", help="Finish what is in the folder.")
+]
 
 
 @app.command(epilog="Example: python -m labkit fetch")
@@ -251,9 +261,7 @@ def loadtest(  # noqa: PLR0913 - each is one option
     context: typer.Context,
     url: Annotated[str, typer.Argument(help="Address of a server.")],
     *,
-    out: Annotated[
-        Path | None, typer.Option(help="New folder for the evidence.")
-    ] = None,
+    out: Out = None,
     clients: Annotated[
         int | None, typer.Option(help="Closed loop: this many clients.")
     ] = None,
@@ -296,15 +304,9 @@ def loadtest(  # noqa: PLR0913 - each is one option
     pid: Annotated[
         int | None, typer.Option(help="Of the server, to watch its memory.")
     ] = None,
-    page: Annotated[
-        Path | None, typer.Option(help="Write the report as HTML here.")
-    ] = None,
-    csv: Annotated[
-        Path | None, typer.Option(help="Write the figures as CSV here.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Finish what is in the folder.")
-    ] = False,
+    page: Page = None,
+    csv: Csv = None,
+    resume: Resume = False,
 ) -> None:
     """Measure a server under load; keep the evidence.
 
@@ -339,24 +341,16 @@ def loadtest(  # noqa: PLR0913 - each is one option
 @app.command(epilog="Example: python -m labkit matrix --out evidence")
 def matrix(  # noqa: PLR0913 - each is one option
     *,
-    out: Annotated[
-        Path | None, typer.Option(help="New folder for the evidence.")
-    ] = None,
+    out: Out = None,
     subset: Annotated[
         bool, typer.Option("--subset", help="64 tokens in alone.")
     ] = False,
     fast: Annotated[
         bool, typer.Option("--fast", help="Serve fused weights.")
     ] = False,
-    page: Annotated[
-        Path | None, typer.Option(help="Write the report as HTML here.")
-    ] = None,
-    csv: Annotated[
-        Path | None, typer.Option(help="Write the figures as CSV here.")
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Finish what is in the folder.")
-    ] = False,
+    page: Page = None,
+    csv: Csv = None,
+    resume: Resume = False,
 ) -> None:
     """Measure the published matrix of threads, clients and lengths.
 
