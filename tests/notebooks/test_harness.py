@@ -139,5 +139,5 @@ def test_a_lesson_is_run_with_few_repeats() -> None:
     source = "REPEATS, WARMUPS, SEED = 5, 2, 7\nROUNDS = 3  # long ones"
     cell_of(notebook, "imports").source = source
     cell = cell_of(shorten(notebook), "imports")
-    wanted = "REPEATS, WARMUPS, SEED = 2, 1, 7\nROUNDS = 1  # long ones"
+    wanted = "REPEATS, WARMUPS, SEED = 1, 0, 7\nROUNDS = 1  # long ones"
     assert cell.source == wanted
