@@ -64,7 +64,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Target:
+class Server:
     """Which server; `openai` names its model on OpenAI's routes."""
 
     url: str
@@ -73,26 +73,26 @@ class Target:
     keep_alive: bool = False
 
 
-def start(folder: Path, target: Target, wanted: Wanted) -> None:
+def start(folder: Path, server: Server, wanted: Wanted) -> None:
     """Write down what is to be done in a new folder."""
     from labkit.loadtest.wire import Address
 
-    Address.of(target.url)
-    told = served.about(target.url, openai=target.openai is not None)
+    Address.of(server.url)
+    told = served.about(server.url, openai=server.openai is not None)
     made = plan_of(wanted, told.get("vocabulary"), told.get("context"))
     about = {
         **place.here(),
-        "model": {"name": target.openai or told.get("model")},
+        "model": {"name": server.openai or told.get("model")},
         "target": {
-            "protocol": "openai" if target.openai else "lab",
-            "keep_alive": target.keep_alive,
+            "protocol": "openai" if server.openai else "lab",
+            "keep_alive": server.keep_alive,
             "server": told,
         },
     }
     evidence.create(folder, made, about)
 
 
-def go_on(folder: Path, target: Target) -> bool:
+def go_on(folder: Path, server: Server) -> bool:
     """Measure what is missing; whether the run is whole now."""
     from labkit.loadtest.client import Client
     from labkit.loadtest.exchange import Timeouts
@@ -107,21 +107,21 @@ def go_on(folder: Path, target: Target) -> bool:
             f"{folder} holds a matrix: finish it with `python -m labkit"
             f" matrix --resume --out {folder}`."
         )
-    served.require_same(before, target.url)
-    if target.pid is not None and not sampler.exists(target.pid):
-        raise LabError(f"There is no process {target.pid}: look it up again.")
+    served.require_same(before, server.url)
+    if server.pid is not None and not sampler.exists(server.pid):
+        raise LabError(f"There is no process {server.pid}: look it up again.")
     patience_s = before.plan.timeout_s
     timeouts = Timeouts(min(5.0, patience_s), patience_s, patience_s)
     key, vocabulary = served.key(), before.plan.vocabulary
     name = before.environment["model"]["name"]
     where = (
-        OpenAITarget(target.url, name, key=key, vocabulary=vocabulary)
+        OpenAITarget(server.url, name, key=key, vocabulary=vocabulary)
         if told["protocol"] == "openai"
-        else LabTarget(target.url, key, vocabulary)
+        else LabTarget(server.url, key, vocabulary)
     )
     with Client(where, timeouts, keep_alive=told["keep_alive"]) as client:
         threads = told["server"].get("threads")
-        serving = loops.Serving(client, target.pid, threads)
+        serving = loops.Serving(client, server.pid, threads)
         whole = runner.run(folder, lambda _: nullcontext(serving))
     if whole:
         report.finish(folder)

@@ -1,7 +1,8 @@
-"""Sends the requests of one configuration, in a closed or an open loop.
+"""Sends requests in a closed or an open loop.
 
-A thread for each request in flight. Every request is recorded as it
-happens.
+A thread for each request in flight. Whoever takes notes is told of every
+request as it happens: `recorder.Recorder` writes them down, `drive` keeps
+them in memory.
 """
 
 from __future__ import annotations
@@ -12,13 +13,11 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Generic, Protocol, TypeVar
 
 from labkit.errors import LabError
-from labkit.loadtest.plan import Configuration, Planned
-from labkit.loadtest.recorder import Recorder
+from labkit.loadtest.plan import Phase
 from labkit.loadtest.records import Arrival, Record, Request
-from labkit.loadtest.sampler import Sampler
 from labkit.progress import Progress
 
 JOIN_S = 0.1
@@ -38,6 +37,39 @@ class Sender(Protocol):
     ) -> Record: ...
 
 
+class Sendable(Protocol):
+    """A request that is to be sent; `plan.Planned` is one.
+
+    An open loop wants it `offset_ns` after the first; progress is told of
+    those that are measured.
+    """
+
+    @property
+    def phase(self) -> Phase: ...
+
+    @property
+    def offset_ns(self) -> int | None: ...
+
+    def to_send(self) -> Request: ...
+
+
+S = TypeVar("S", bound=Sendable)
+S_contra = TypeVar("S_contra", bound=Sendable, contravariant=True)
+
+
+class Notes(Protocol[S_contra]):
+    """Who is told what happens, on the threads that send: be quick."""
+
+    def sent(self, request: str, time_ns: int) -> None: ...
+
+    def arrived(self, request: str, arrival: Arrival) -> None: ...
+
+    def finished(self, record: Record, planned: S_contra) -> None: ...
+
+    def check(self) -> None:
+        """On the main thread, now and then: raise what went wrong."""
+
+
 @dataclass(frozen=True)
 class Serving:
     """A server that is ready; `pid` and `threads` where they are known."""
@@ -47,8 +79,8 @@ class Serving:
     threads: int | None = None
 
 
-class Load:
-    """Sends requests and records them, configuration by configuration.
+class Load(Generic[S]):
+    """Sends requests, in one loop after the other.
 
     `stop` ends it: no further request is sent, those in flight end. An
     `error` of a client stops it as well.
@@ -56,13 +88,13 @@ class Load:
 
     def __init__(
         self,
-        recorder: Recorder,
+        notes: Notes[S],
         progress: Progress,
         stop: threading.Event,
         clock: Callable[[], int] = time.perf_counter_ns,
     ) -> None:
         self.error: BaseException | None = None
-        self._recorder = recorder
+        self._notes = notes
         self._progress = progress
         self._stop = stop
         self._clock = clock
@@ -75,45 +107,29 @@ class Load:
         """Whether it was asked to stop."""
         return self._stop.is_set()
 
-    def measure(
-        self,
-        asked: Configuration,
-        serving: Serving,
-        warmups: Sequence[Planned],
-        measured: Sequence[Planned],
-    ) -> None:
-        """One configuration: warm-ups one by one, then what counts."""
-        mark, name = self._recorder.mark, asked.name
-        mark(
-            "configuration_start",
-            self._clock(),
-            configuration=name,
-            threads=serving.threads,
-        )
-        with Sampler(self._recorder, name, serving.pid, self._clock):
-            self.closed(serving.client, warmups, clients=1)
-            if asked.clients is not None:
-                self.closed(serving.client, measured, asked.clients)
-            else:
-                self.open(serving.client, measured, asked.most_in_flight)
-        mark("configuration_end", self._clock(), configuration=name)
-
     def closed(
-        self, sender: Sender, requests: Sequence[Planned], clients: int
+        self,
+        sender: Sender,
+        requests: Sequence[S],
+        clients: int,
+        think_s: float = 0.0,
     ) -> None:
-        """Each of N clients sends its next request when its last is over."""
+        """Each of N clients sends its next request when its last is over,
+        and it has thought for a while."""
         waiting = deque(requests)
         together = threading.Barrier(min(clients, max(1, len(requests))))
 
         def client() -> None:
             with suppress(threading.BrokenBarrierError):
                 together.wait()
-            while not self._stop.is_set():
+            pause_s = 0.0
+            while waiting and not self._stop.wait(pause_s):
                 try:
                     planned = waiting.popleft()
                 except IndexError:
                     return
                 self._send(sender, planned, None)
+                pause_s = think_s
 
         threads: list[threading.Thread] = []
         for _ in range(together.parties):
@@ -125,7 +141,7 @@ class Load:
     def open(
         self,
         sender: Sender,
-        requests: Sequence[Planned],
+        requests: Sequence[S],
         most_in_flight: int | None,
     ) -> None:
         """Each when it is due, counted from now, whatever became of others.
@@ -136,7 +152,7 @@ class Load:
         room = threading.Semaphore(most_in_flight or len(requests) or 1)
         threads: list[threading.Thread] = []
 
-        def send(planned: Planned, due_ns: int) -> None:
+        def send(planned: S, due_ns: int) -> None:
             try:
                 self._send(sender, planned, due_ns)
             finally:
@@ -181,17 +197,15 @@ class Load:
                 return False
         return True
 
-    def _send(
-        self, sender: Sender, planned: Planned, due_ns: int | None
-    ) -> None:
+    def _send(self, sender: Sender, planned: S, due_ns: int | None) -> None:
         with self._lock:
             self._in_flight += 1
         try:
             record = sender.send(
                 planned.to_send(),
                 due_ns=due_ns,
-                on_sent=self._recorder.sent,
-                on_arrival=self._recorder.arrived,
+                on_sent=self._notes.sent,
+                on_arrival=self._notes.arrived,
             )
         except BaseException as error:
             # Not the server's doing: it ends the run, on the main thread.
@@ -202,7 +216,7 @@ class Load:
             # Ctrl-C reaches a server in the same terminal as well: whatever
             # fails from then on is given up, and measured by the next run.
             return
-        self._recorder.finished(record, planned)
+        self._notes.finished(record, planned)
         with self._lock:
             self._in_flight -= 1
             self._failed += not record.ok
@@ -215,14 +229,12 @@ class Load:
         for thread in threads:
             while thread.is_alive():
                 thread.join(JOIN_S)
-                self._recorder.check()
+                self._notes.check()
         if self.error is not None:
             raise self.error
 
 
-def _due(
-    requests: Sequence[Planned], start_ns: int
-) -> list[tuple[Planned, int]]:
+def _due(requests: Sequence[S], start_ns: int) -> list[tuple[S, int]]:
     """Each with its moment: the first, whichever it is, is due at once."""
     first = min((each.offset_ns or 0 for each in requests), default=0)
     return [

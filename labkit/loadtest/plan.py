@@ -101,8 +101,8 @@ class Plan:
 
     def __post_init__(self) -> None:
         self._check_sizes()
-        _refuse_doubles([each.name for each in self.configurations])
-        _refuse_doubles([each.request for each in self.requests])
+        refuse_doubles([each.name for each in self.configurations])
+        refuse_doubles([each.request for each in self.requests])
         if not any(each.phase == "measured" for each in self.requests):
             raise LabError("Nothing to measure: ask for at least one request.")
         warmups, measured = (
@@ -168,7 +168,8 @@ def number(  # noqa: PLR0913 - each is a field of what is planned
     ]
 
 
-def _refuse_doubles(names: Sequence[str]) -> None:
+def refuse_doubles(names: Sequence[str]) -> None:
+    """LabError for a name that two requests, or configurations, have."""
     counts = Counter(names)
     twice = next((name for name in names if counts[name] > 1), None)
     if twice is not None:

@@ -8,12 +8,16 @@ from __future__ import annotations
 import os
 import socket
 import struct
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
+from typing import Any
 
-from labkit.loadtest.timelines import Dialect, Step, TimeLine
+from labkit.loadtest.timelines import Dialect, Step, TimeLine, refusal
 from labkit.loadtest.wire import now_ns
+
+OK = 200
 
 
 @dataclass
@@ -30,7 +34,12 @@ class Write:
 class Played:
     """What was done for one request; `line` numbers its time line.
 
-    `read_ns` is when the request had been read: 0 ms of the time line.
+    `read_ns` is when the request had been read, and queued if no slot was
+    free. `start_ns` is 0 ms of its time line: the moment at which it was
+    read or, if it waited, at which its slot was due to be free. `end_ns` is
+    when its last step was due. Both are None until then; `start_ns` stays
+    None for a request that is refused. `writes` has what was sent while the
+    client was there.
     """
 
     request: str
@@ -38,6 +47,8 @@ class Played:
     accepted_ns: int
     read_ns: int
     writes: list[Write] = field(default_factory=list)
+    start_ns: int | None = None
+    end_ns: int | None = None
 
 
 class Peer:
@@ -102,44 +113,70 @@ class Peer:
         self.socket.close()
 
 
-class Playing:
-    """The answer to one request, step by step."""
+@dataclass(frozen=True)
+class Asked:
+    """A request that was read, and what it is answered with."""
 
-    def __init__(
-        self, peer: Peer, played: Played, line: TimeLine, dialect: Dialect
-    ) -> None:
-        self._peer = peer
-        self._played = played
-        self._line = line
-        self._dialect = dialect
-        self._steps = [Step(line.head_ms, "raw"), *line.whole()]
+    peer: Peer
+    played: Played
+    line: TimeLine
+    path: str
+    body: Mapping[str, Any]
+
+    def refuse(self, status: int, message: str) -> None:
+        """Answer with an HTTP error, and nothing else."""
+        self.peer.write(answer(status, refusal(status, message)))
+
+
+class Playing:
+    """The answer to one request, step by step, from `start_ns` on.
+
+    It goes on to its last step whatever became of the client, as in a server
+    that does not look.
+    """
+
+    def __init__(self, asked: Asked, start_ns: int) -> None:
+        self._asked = asked
+        self._peer = asked.peer
+        self._played = asked.played
+        self._played.start_ns = self._start_ns = start_ns
+        self._dialect = Dialect(
+            asked.path, asked.body, asked.played.read_ns, start_ns
+        )
+        line = asked.line
+        self._steps = [Step(line.head_ms, "raw")]
+        if line.status == OK:
+            self._steps += line.whole()
         self._place = 0
 
     @property
-    def due_ns(self) -> int | None:
-        """When the next step is due; None after the last one."""
-        if self._place == len(self._steps) or not self._peer.open:
-            return None
-        at_ms = self._steps[self._place].at_ms
-        return self._played.read_ns + round(at_ms * 1e6)
+    def over(self) -> bool:
+        """Whether the last step was played."""
+        return self._place == len(self._steps)
+
+    @property
+    def due_ns(self) -> int:
+        """When the next step is due, if it is not over."""
+        return self._start_ns + round(self._steps[self._place].at_ms * 1e6)
 
     def advance(self) -> None:
         """Play the next step."""
         due_ns, step = self.due_ns, self._steps[self._place]
         first = self._place == 0
         self._place += 1
-        if first and self._line.status != 200:
-            self._place = len(self._steps)
-            self._peer.write(self._refusal())
-        elif first:
-            self._peer.write(self._head())
+        if self.over:
+            self._played.end_ns = due_ns
+        if not self._peer.open:
+            return
+        if first:
+            self._begin()
         elif step.do == "cut":
             self._peer.close_when_sent()
         elif step.do == "reset":
             self._peer.close(reset=True)
         elif step.do == "end":
             self._peer.write(b"0\r\n\r\n")
-        elif step.do != "hang" and due_ns is not None:
+        elif step.do != "hang":
             self._write(step, due_ns)
 
     def _write(self, step: Step, due_ns: int) -> None:
@@ -152,21 +189,19 @@ class Playing:
         write.write_ns = now_ns()
         self._peer.write(chunk)
 
-    def _head(self) -> bytes:
+    def _begin(self) -> None:
+        """Send the head, or the refusal that the time line is."""
+        line = self._asked.line
+        if line.status != OK:
+            text = line.steps[0].text if line.steps else ""
+            self._asked.refuse(line.status, text or "The script says so.")
+            return
         lines = (
             "HTTP/1.1 200 OK",
-            f"Content-Type: {self._line.content_type}",
+            f"Content-Type: {line.content_type}",
             "Transfer-Encoding: chunked",
         )
-        return ("\r\n".join(lines) + "\r\n\r\n").encode("latin-1")
-
-    def _refusal(self) -> bytes:
-        steps = self._line.steps
-        text = steps[0].text if steps else ""
-        body = self._dialect.refusal(
-            self._line.status, text or "The script says so."
-        )
-        return answer(self._line.status, body)
+        self._peer.write(("\r\n".join(lines) + "\r\n\r\n").encode("latin-1"))
 
 
 def answer(status: int, body: bytes) -> bytes:

@@ -11,16 +11,19 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 from labkit.errors import LabError
 from labkit.loadtest import evidence
 from labkit.loadtest.loops import Load, Serving
-from labkit.loadtest.plan import Configuration
+from labkit.loadtest.plan import Configuration, Planned
 from labkit.loadtest.recorder import Recorder
+from labkit.loadtest.sampler import Sampler
 from labkit.progress import Progress, bar
 
 Connect = Callable[[Configuration], AbstractContextManager[Serving]]
+Watched = Callable[[Configuration, Serving], AbstractContextManager[None]]
 
 
 def run(
@@ -46,7 +49,8 @@ def run(
         try:
             with _ctrl_c(stop):
                 load = Load(recorder, progress, stop, clock)
-                _measure(before, connect, load)
+                watched = partial(_watched, recorder, clock)
+                _measure(before, connect, load, watched)
             reason = "interrupted" if stop.is_set() else "complete"
         except (KeyboardInterrupt, LabError):
             # A server in the same terminal was stopped by Ctrl-C as well.
@@ -59,15 +63,48 @@ def run(
     return reason == "complete"
 
 
-def _measure(before: evidence.Evidence, connect: Connect, load: Load) -> None:
+def _measure(
+    before: evidence.Evidence,
+    connect: Connect,
+    load: Load[Planned],
+    watched: Watched,
+) -> None:
     """What is missing, configuration by configuration, until a stop."""
-    for configuration in before.plan.configurations:
-        name = configuration.name
-        missing = before.missing(name)
-        if missing and not load.stopped:
-            with connect(configuration) as serving:
-                warmups = before.plan.of(name, "warmup")
-                load.measure(configuration, serving, warmups, missing)
+    for asked in before.plan.configurations:
+        warmups = before.plan.of(asked.name, "warmup")
+        missing = before.missing(asked.name)
+        if not missing or load.stopped:
+            continue
+        with connect(asked) as serving, watched(asked, serving):
+            client = serving.client
+            load.closed(client, warmups, clients=1)
+            if asked.clients is not None:
+                load.closed(client, missing, asked.clients)
+            else:
+                load.open(client, missing, asked.most_in_flight)
+
+
+@contextmanager
+def _watched(
+    recorder: Recorder,
+    clock: Callable[[], int],
+    asked: Configuration,
+    serving: Serving,
+) -> Iterator[None]:
+    """Write down when a configuration starts and ends, and sample between.
+
+    One that is given up has no end.
+    """
+    name = asked.name
+    recorder.mark(
+        "configuration_start",
+        clock(),
+        configuration=name,
+        threads=serving.threads,
+    )
+    with Sampler(recorder, name, serving.pid, clock):
+        yield
+    recorder.mark("configuration_end", clock(), configuration=name)
 
 
 @contextmanager

@@ -1,8 +1,8 @@
 """What a scripted server plays, and how it reads on the wire.
 
 A time line says what happens to one request, in ms from the moment at which
-it was read. `Dialect` turns its steps into bytes of the course's /stream or
-of OpenAI's routes. Pure functions; standard library only.
+a server begins with it. `Dialect` turns its steps into bytes of the course's
+/stream or of OpenAI's routes. Pure functions; standard library only.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import asdict, dataclass
 from typing import Any, Literal, get_args
 
 from labkit.errors import LabError
+from labkit.loadtest.records import Record
 
 Do = Literal[
     "start",  # the event before any token: a role in a chat
@@ -34,7 +35,7 @@ WORDS = (" one", " two", " three", " four", " five", " six")
 
 @dataclass(frozen=True)
 class Step:
-    """Something that happens `at_ms` after the request was read."""
+    """Something that happens `at_ms` after the request was begun."""
 
     at_ms: float
     do: Do
@@ -79,6 +80,40 @@ def one_by_one(times_ms: Sequence[float], start_ms: float = 0.0) -> TimeLine:
     return TimeLine((Step(start_ms, "start"), *tokens, done))
 
 
+def replayed(record: Record) -> TimeLine:
+    """The time line of a request that a server has answered.
+
+    Its tokens are as far from its start as the server's own stamps say, and
+    so is its end: what it waited, and the way to the client, are left out.
+    LabError for a record that failed or has no such stamps.
+    """
+    stamped = [
+        (arrival.kind, arrival.tokens, arrival.server_ns)
+        for arrival in record.arrivals
+        if arrival.kind in ("token", "done")
+    ]
+    start_ns = record.start_ns
+    if not record.ok or start_ns is None:
+        raise LabError(
+            f"Request {record.request} cannot be replayed: take one that"
+            " succeeded, of a server that says when it began."
+        )
+    steps = [Step(0.0, "start")]
+    for kind, tokens, server_ns in stamped:
+        if server_ns is None:
+            raise LabError(
+                f"Request {record.request} cannot be replayed: its tokens"
+                " have no stamps of the server; take the course's /stream."
+            )
+        at_ms = (server_ns - start_ns) / 1e6
+        steps.append(
+            Step(at_ms, "tokens", tokens)
+            if kind == "token"
+            else Step(at_ms, "done")
+        )
+    return TimeLine(tuple(steps))
+
+
 def to_json(lines: Sequence[TimeLine]) -> str:
     """A script: the time lines that requests get, in turn."""
     return json.dumps([asdict(line) for line in lines])
@@ -101,9 +136,21 @@ def from_json(text: str) -> list[TimeLine]:
 
 
 class Dialect:
-    """Writes the events of one answer; `body` is what was asked."""
+    """Writes the events of one answer; `body` is what was asked.
 
-    def __init__(self, path: str, body: Mapping[str, Any]) -> None:
+    The start event of /stream tells `queued_ns` and `start_ns`; where they
+    are not given, both are the moment of that event.
+    """
+
+    def __init__(
+        self,
+        path: str,
+        body: Mapping[str, Any],
+        queued_ns: int | None = None,
+        start_ns: int | None = None,
+    ) -> None:
+        self._queued_ns = queued_ns
+        self._start_ns = start_ns
         self._native = path == "/stream"
         self._chat = path.endswith("/chat/completions")
         options = body.get("stream_options")
@@ -123,15 +170,15 @@ class Dialect:
         write = self._lab if self._native else self._openai
         return write(step, now_ns)
 
-    def refusal(self, status: int, message: str) -> bytes:
-        """The body of an HTTP error."""
-        error = {"code": status, "message": message}
-        return json.dumps({"error": error}).encode()
-
     def _lab(self, step: Step, now_ns: int) -> bytes:
         if step.do == "start":
             data: dict[str, Any] = {"prompt_tokens": self._prompt_tokens}
-            data |= {"queued_ns": now_ns, "start_ns": now_ns}
+            moments = {
+                "queued_ns": self._queued_ns,
+                "start_ns": self._start_ns,
+            }
+            for name, moment in moments.items():
+                data[name] = now_ns if moment is None else moment
             return _event({"model": "scripted", **data}, "start")
         if step.do == "tokens":
             return b"".join(
@@ -188,6 +235,12 @@ class Dialect:
             counts["total_tokens"] = self._prompt_tokens + self.sent
             chunk["usage"] = counts
         return chunk
+
+
+def refusal(status: int, message: str) -> bytes:
+    """The body of an HTTP error, of any route."""
+    error = {"code": status, "message": message}
+    return json.dumps({"error": error}).encode()
 
 
 def _event(data: dict[str, Any], name: str | None = None) -> bytes:

@@ -23,7 +23,7 @@ from labkit.serving.engine import SingleSlotEngine
 from labkit.serving.protocol import GenerateRequest
 from labkit.serving.server import BackgroundServer
 
-Serve = Callable[[Sequence[TimeLine]], Player]
+Serve = Callable[..., Player]
 Replay = Callable[[TimeLine, Target], Record]
 settings.register_profile("labkit", deadline=None, database=None)
 settings.load_profile("labkit")
@@ -44,8 +44,8 @@ def _stopping() -> Iterator[Serve]:
     stopped = threading.Event()
     threads: list[threading.Thread] = []
 
-    def start(script: Sequence[TimeLine]) -> Player:
-        player = Player(script)
+    def start(script: Sequence[TimeLine], **options: int) -> Player:
+        player = Player(script, **options)
         threads.append(threading.Thread(target=player.run, args=(stopped,)))
         threads[-1].start()
         return player

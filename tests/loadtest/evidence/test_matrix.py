@@ -304,12 +304,12 @@ def test_what_cannot_be_done_is_one_sentence(
 
 
 def test_no_server_is_one_sentence(tmp_path: Path) -> None:
-    target = command.Target("http://127.0.0.1:9")
+    server = command.Server("http://127.0.0.1:9")
     wanted = command.Wanted(clients=1)
     with pytest.raises(LabError, match="No server of this course answers"):
-        command.start(tmp_path / "run", target, wanted)
+        command.start(tmp_path / "run", server, wanted)
     with pytest.raises(LabError, match="no address"):
-        command.start(tmp_path / "run", command.Target("ftp://x"), wanted)
+        command.start(tmp_path / "run", command.Server("ftp://x"), wanted)
 
 
 def test_a_server_that_fails_always_is_data_and_an_error(
@@ -335,7 +335,7 @@ def begun(url: str, folder: Path) -> None:
     wanted = command.Wanted(
         clients=1, requests=3, input_tokens=4, new_tokens=2, prompts="random"
     )
-    command.start(folder, command.Target(url), wanted)
+    command.start(folder, command.Server(url), wanted)
 
 
 def test_a_run_is_not_resumed_with_another_server(
@@ -360,8 +360,8 @@ def test_an_openai_run_is_not_resumed_with_other_models(
     wanted = command.Wanted(
         clients=1, input_tokens=4, prompts="random", vocabulary=256
     )
-    command.start(folder, command.Target(url, "counting"), wanted)
-    other = command.Target(serve([TimeLine()]).url)
+    command.start(folder, command.Server(url, "counting"), wanted)
+    other = command.Server(serve([TimeLine()]).url)
     with pytest.raises(LabError, match=r"its models: \['scripted'\], not"):
         command.go_on(folder, other)
 
@@ -426,7 +426,7 @@ def test_a_process_that_is_not_there(
     folder = tmp_path / "run"
     begun(url, folder)
     with pytest.raises(LabError, match=f"no process {pid}"):
-        command.go_on(folder, command.Target(url, pid=pid))
+        command.go_on(folder, command.Server(url, pid=pid))
 
 
 @pytest.mark.parametrize("openai", [False, True])
