@@ -1,0 +1,3 @@
+# Fails: all
+def fewest(q, confidence):
+    return 30

@@ -1,0 +1,21 @@
+# Fails: test_turns, test_joining, test_same_moment, test_many
+def fair(requests):
+    starts = []
+    line, waiting = [], {}
+    free, come = 0, 0
+    while len(starts) < len(requests):
+        now = free if line else max(free, requests[come][1])
+        while come < len(requests) and requests[come][1] <= now:
+            client = requests[come][0]
+            held = waiting.setdefault(client, [])
+            if client not in line:
+                line.append(client)
+            held.append(come)
+            come += 1
+        client = line.pop(0)
+        taken = waiting[client].pop(0)
+        if waiting[client]:
+            line.append(client)
+        starts.append(now)
+        free = now + requests[taken][2]
+    return starts

@@ -1,0 +1,20 @@
+# Fails: test_rate, test_mean_time, test_carried
+def readings(requests, start, end):
+    length = end - start
+    spent = carried_in = carried_out = 0
+    times = []
+    for arrived, left in requests:
+        inside = max(0, min(left, end) - max(arrived, start))
+        spent += inside
+        if arrived < start:
+            carried_in += inside
+        elif arrived <= end:
+            times.append(left - arrived)
+            carried_out += max(0, left - end)
+    return {
+        "in_flight": spent / length,
+        "rate_per_s": len(times) / length,
+        "mean_time_s": sum(times) / len(times) if times else None,
+        "carried_in_s": carried_in,
+        "carried_out_s": carried_out,
+    }

@@ -1,0 +1,3 @@
+# Fails: all
+def wasted_s(requests, starts):
+    return sum(starts) - sum(first_come(requests))

@@ -1,0 +1,10 @@
+# Fails: test_wasted_some, test_wasted_once
+def wasted_s(requests, starts):
+    wasted, free = 0, float("-inf")
+    pairs = zip(starts, requests, strict=True)
+    by_start = sorted(pairs, key=lambda taken: taken[0])
+    for place, (start, request) in enumerate(by_start):
+        first = min(later[1][1] for later in by_start[place:])
+        wasted += (start - max(free, 0)) * (start > max(free, first))
+        free = start + request[2]
+    return wasted

@@ -1,0 +1,9 @@
+# Fails: all
+def widened(requests, start, end):
+    changed = True
+    while changed:
+        changed = False
+        for a, b in requests:
+            if a < end < b:
+                end, changed = b, True
+    return start, end

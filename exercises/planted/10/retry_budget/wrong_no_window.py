@@ -1,0 +1,15 @@
+# Fails: test_refused, test_window, test_storm
+class RetryBudget:
+    def __init__(self, share, floor, window_ms):
+        self.share, self.floor, self.window_ms = share, floor, window_ms
+        self.firsts, self.retries = [], []
+
+    def first(self, now_ms):
+        self.firsts.append(now_ms)
+
+    def may_retry(self, now_ms):
+        allowed = self.floor + self.share * len(self.firsts)
+        if len(self.retries) + 1 > allowed:
+            return False
+        self.retries.append(now_ms)
+        return True

@@ -1,0 +1,19 @@
+# Fails: test_complete
+def until_stop(pieces, end_ms, stop):
+    shown, held, begun_ms = [], "", None
+    for ms, text in pieces:
+        begun_ms = begun_ms if held else ms
+        held += text
+        place = held.find(stop)
+        if place >= 0:
+            shown.append((ms, held[:place]))
+            return {"shown": shown, "complete_ms": begun_ms, "stopped": True}
+        keep = 0
+        for n in range(1, min(len(stop), len(held) + 1)):
+            if held.endswith(stop[:n]):
+                keep = n
+        cut = len(held) - keep
+        shown.append((ms, held[:cut]))
+        held = held[cut:]
+    shown.append((end_ms, held))
+    return {"shown": shown, "complete_ms": end_ms, "stopped": False}

@@ -1,0 +1,15 @@
+# Fails: test_shown_when, test_repeats
+def until_stop(pieces, end_ms, stop):
+    shown, held = [], ""
+    for ms, text in pieces:
+        held += text
+        place = held.find(stop)
+        if place >= 0:
+            shown.append((ms, held[:place]))
+            return {"shown": shown, "complete_ms": ms, "stopped": True}
+        keep = min(len(stop) - 1, len(held))
+        cut = len(held) - keep
+        shown.append((ms, held[:cut]))
+        held = held[cut:]
+    shown.append((end_ms, held))
+    return {"shown": shown, "complete_ms": end_ms, "stopped": False}
