@@ -10,7 +10,7 @@ WORKERS := 2
 # Packages are compiled when first imported; let Python keep the result.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: lab test bench rerun
+.PHONY: lab test bench rerun site
 
 lab:
 	@$(PYTHON) -m labkit.bootstrap
@@ -31,6 +31,7 @@ bench:
 	$(VENV_PYTHON) bench/decode.py
 	$(VENV_PYTHON) bench/loadgen.py
 	$(VENV_PYTHON) bench/loadgen_tools.py
+	$(VENV_PYTHON) bench/queueing.py
 
 # Execute a lesson in place, for committing: make rerun LESSON=01
 rerun:
@@ -38,3 +39,9 @@ rerun:
 	@$(PYTHON) -m labkit.bootstrap
 	@$(VENV_PYTHON) -m labkit fetch
 	@$(VENV_PYTHON) -m labkit rerun $(LESSON)
+
+# The course as a site in _site, from the committed notebooks.
+site:
+	@$(PYTHON) -m labkit.bootstrap --group site
+	$(VENV_PYTHON) -m sphinx --fail-on-warning --keep-going -q \
+		-c site . _site

@@ -17,6 +17,8 @@ from labkit.errors import LabError
 
 if TYPE_CHECKING:
     from labkit.comparison import Comparison
+    from labkit.machine import Speed
+    from labkit.results import Result
 
 INTERRUPTED = 130
 MINE = Path("exercises/mine")
@@ -114,12 +116,19 @@ def compare(
     as_json: Annotated[
         bool, typer.Option("--json", help="Print JSON, not a table.")
     ] = False,
+    every: Annotated[
+        bool,
+        typer.Option("--all", help="Every machine, sorted, yours among them."),
+    ] = False,
 ) -> None:
     """Set your newest result of a lesson beside every baseline."""
     import json
 
     from labkit import comparison_table
 
+    if every:
+        print(every_machine(lesson, as_json=as_json))
+        return
     made = newest_comparison(lesson)
     if as_json:
         print(json.dumps(comparison_table.as_json(made), indent=2))
@@ -134,7 +143,8 @@ def publish(lesson: LessonNumber) -> None:
 
     number = course.notebook(lesson).name[:2]
     runs = results.latest(course.results_folder(), number, publishing.RUNS)
-    path = publishing.publish(runs, baselines.data_folder())
+    speed = speed_of(runs[0]) if runs else None
+    path = publishing.publish(runs, baselines.data_folder(), speed=speed)
     print(f"Published as {path.relative_to(course.folder())}.")
 
 
@@ -190,6 +200,7 @@ def grade(
     """Grade every submission in a folder."""
     from labkit import course, exercises
 
+    print(exercises.in_force(exercises.RunLimits()))
     reports = exercises.grade(
         lesson,
         folder,
@@ -315,7 +326,7 @@ def loadtest(  # noqa: PLR0913 - each is one option
     from labkit.loadtest import command
 
     folder = evidence_folder(out, resume)
-    target = command.Target(url, openai, pid, keep_alive)
+    server = command.Server(url, openai, pid, keep_alive)
     if resume:
         command.require_same_options(folder, options_given(context))
     else:
@@ -334,8 +345,8 @@ def loadtest(  # noqa: PLR0913 - each is one option
             timeout,
             command.objectives(objective or ()),
         )
-        command.start(folder, target, wanted)
-    report_load(folder, command.go_on(folder, target), page, csv)
+        command.start(folder, server, wanted)
+    report_load(folder, command.go_on(folder, server), page, csv)
 
 
 @app.command(epilog="Example: python -m labkit matrix --out evidence")
@@ -443,6 +454,36 @@ def newest_comparison(lesson: str) -> Comparison:
     (result,) = results.latest(course.results_folder(), number)
     beside = baselines.beside(result, baselines.data_folder())
     return comparison.compare(result, result.predictions, beside)
+
+
+def every_machine(lesson: str, *, as_json: bool) -> str:
+    """All machines' figures for a lesson, as a table or as JSON."""
+    import json
+    from contextlib import suppress
+    from dataclasses import asdict
+
+    from labkit import baselines, course, machines, results
+
+    number = course.notebook(lesson).name[:2]
+    mine = None
+    with suppress(LabError):  # a learner may look before the first run
+        (mine,) = results.latest(course.results_folder(), number)
+    found = machines.of_lesson(
+        number,
+        baselines.data_folder(),
+        mine,
+        speed_of(mine) if mine else None,
+    )
+    return json.dumps(asdict(found)) if as_json else machines.as_text(found)
+
+
+def speed_of(result: Result) -> Speed | None:
+    """This machine's speed, if the result was measured on it."""
+    from labkit import baselines, machine
+
+    here = machine.slug(machine.identify(), machine.software())
+    threads = result.protocol.threads or machine.default_threads()
+    return machine.speed(threads) if baselines.slug(result) == here else None
 
 
 def main() -> None:

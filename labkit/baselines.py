@@ -6,17 +6,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
 from labkit import course, documents, machine, records, results
 from labkit.errors import LabError
+from labkit.machine import Speed
 from labkit.records import Record
 from labkit.results import Model, Protocol, Quantity, Result
 
 SCHEMA = "labkit.baseline"
+SPEED = "labkit.speed"
+SPEED_FILE = "speed.json"
 PUBLISHED = "labkit.published"
 VERSION = 1
 
@@ -99,6 +103,33 @@ def load(data: Path, lesson: str) -> list[Baseline | Refused]:
         except LabError as error:
             found.append(Refused(path.stem, str(error)))
     return found
+
+
+def first_result(data: Path, lesson: str) -> Result | None:
+    """The first run of the first baseline that can be read, if any."""
+    for path in sorted(data.glob(f"baselines/*/{lesson}.json")):
+        with suppress(LabError):
+            return results_of(_parsed(path))[0]
+    return None
+
+
+def speeds(data: Path) -> Iterator[tuple[str, Speed]]:
+    """What each machine that has baselines reads and computes at best.
+
+    By the machine's name, from `baselines/<machine>/speed.json`; a file that
+    cannot be used is left out.
+    """
+    for path in sorted(data.glob(f"baselines/*/{SPEED_FILE}")):
+        with suppress(LabError):
+            rest = documents.require_schema(_parsed(path), SPEED, VERSION)
+            speed = documents.decode(Speed, rest)
+            if speed.read_bytes_per_s > 0 and speed.flop_per_s > 0:
+                yield path.parent.name, speed
+
+
+def speed_to_json(speed: Speed) -> dict[str, Any]:
+    """The document of a machine's speed."""
+    return {"schema": SPEED, "version": VERSION, **asdict(speed)}
 
 
 def to_json(lesson: str, runs: Sequence[Result]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ from typing import Protocol
 from labkit.errors import LabError
 
 OLDEST, NEWEST = (3, 11), (3, 13)
-GROUPS = ("peers", "test")
+GROUPS = ("peers", "site", "test")
 CPU_INDEX = "https://download.pytorch.org/whl/cpu"
 PROBE_TIMEOUT_S = 5.0
 NEEDED_BYTES = 2_000_000_000  # .venv without groups, and pip's downloads

@@ -40,14 +40,19 @@ def notebook(lesson: str, root: Path | None = None) -> Path:
         raise LabError(
             f"There is no lesson {lesson!r}: give its number, such as 01."
         )
-    folder_of_notebooks = (root or folder()) / "notebooks"
     wanted = f"{lesson:0>2}_"
-    found = sorted(folder_of_notebooks.glob("[0-9][0-9]_*.ipynb"))
+    found = notebooks(root)
     for path in found:
         if path.name.startswith(wanted):
             return path
     numbers = ", ".join(path.name[:2] for path in found)
     raise LabError(f"There is no lesson {lesson!r}: choose one of {numbers}.")
+
+
+def notebooks(root: Path | None = None) -> list[Path]:
+    """The notebooks of all lessons, in order."""
+    found = (root or folder()) / "notebooks"
+    return sorted(found.glob("[0-9][0-9]_*.ipynb"))
 
 
 def without_home(text: str) -> str:

@@ -15,7 +15,7 @@ from torch.utils._pytree import tree_leaves
 
 
 class LiveTensors(TorchDispatchMode):
-    """Counts the storage of every tensor that an operation returns.
+    """Counts the storage of every tensor that an operation returns::
 
         with LiveTensors() as live:
             logits = model(ids, cache)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from labkit import baselines, documents, records, store
 from labkit.errors import LabError
+from labkit.machine import Speed
 from labkit.observations import noise_of
 from labkit.results import Quantity, Result, times_more
 
@@ -61,8 +62,11 @@ def publish(
     runs: Sequence[Result],
     data: Path,
     personal: Sequence[str] | None = None,
+    speed: Speed | None = None,
 ) -> Path:
     """Write `data/baselines/<machine>/<NN>.json` from three results.
+
+    The machine's speed, where it is given, is kept beside it.
 
     `personal` are names that must not be in it, by default this machine's
     and this user's. LabError with every fault if it may not be published,
@@ -88,7 +92,15 @@ def publish(
     slug, lesson = baselines.slug(runs[0]), runs[0].lesson
     path = data / "baselines" / slug / f"{lesson}.json"
     _write(path, documents.to_text(document))
+    if speed is not None:
+        _keep(path.with_name(baselines.SPEED_FILE), speed)
     return path
+
+
+def _keep(path: Path, speed: Speed) -> None:
+    """Write a machine's speed where there is none yet."""
+    if not path.exists():
+        _write(path, documents.to_text(baselines.speed_to_json(speed)))
 
 
 def faults(runs: Sequence[Result]) -> list[str]:
