@@ -183,6 +183,85 @@ def bootstrap_quotient(
     return Interval(float(found.low), float(found.high), confidence)
 
 
+def mean_interval(
+    values: Sequence[float], confidence: float = 0.95
+) -> Interval | None:
+    """Interval of the mean behind independent values (Student's t).
+
+    Mean -+ t x standard deviation / sqrt(n), with n - 1 degrees of freedom.
+    Exact for values of a normal distribution; good for 20 or more of one
+    that is not too skewed, such as means of whole runs.
+
+    The waits of requests in one line are not independent: who comes after a
+    long wait waits long too, and this interval, made of them, is far too
+    narrow. Give it one value for each independent run.
+
+    None for fewer than two values.
+    """
+    _require_share(confidence)
+    if len(_finite(values)) < 2:
+        return None
+    from scipy import stats
+
+    beyond = (1 + confidence) / 2
+    error = statistics.stdev(values) / math.sqrt(len(values))
+    half = float(stats.t.ppf(beyond, len(values) - 1)) * error
+    middle = statistics.fmean(values)
+    return Interval(middle - half, middle + half, confidence)
+
+
+def share_interval(
+    hits: int, total: int, confidence: float = 0.95
+) -> Interval:
+    """Interval of a probability of which `hits` of `total` were seen.
+
+    Never surer than it says (C. J. Clopper, E. S. Pearson, "The Use of
+    Confidence or Fiducial Limits Illustrated in the Case of the Binomial",
+    Biometrika 26 (1934)). Both ends leave out (1 - confidence) / 2. With no
+    hits in n, the upper end of 95 % is about 3.7 / n; where only that end
+    is asked for, `confidence=0.9` gives it with 95 %: about 3 / n.
+
+    The trials are independent and of one probability. LabError for no
+    trials, or for more hits than trials.
+    """
+    _require_share(confidence)
+    if not 0 <= hits <= total or total < 1:
+        raise LabError(
+            f"{hits} of {total} is no share: count hits among one or more."
+        )
+    from scipy import stats
+
+    found = stats.binomtest(hits, total).proportion_ci(confidence, "exact")
+    return Interval(float(found.low), float(found.high), confidence)
+
+
+def percentile_interval(
+    values: Sequence[float], q: float, confidence: float = 0.95
+) -> Interval | None:
+    """Interval of the percentile behind independent values.
+
+    Its ends are two of the values, chosen by rank alone, so that it holds
+    for any continuous distribution (order statistics; W. J. Conover,
+    "Practical Nonparametric Statistics", 3rd edition (1999), section 3.2).
+    An end that no value is far enough out for is infinite: for p99 that is
+    the upper one up to 367 values, at 95 %. None where both ends are.
+    """
+    _require_share(confidence)
+    if not 0 <= q <= 100:
+        raise LabError(f"A percentile lies between 0 and 100, not at {q}.")
+    if not len(_finite(values)) or q in {0, 100}:
+        return None
+    from scipy import stats
+
+    found = stats.quantile_test(values, p=q / 100)
+    low, high = found.confidence_interval(confidence)
+    low = -math.inf if math.isnan(low) else float(low)
+    high = math.inf if math.isnan(high) else float(high)
+    if math.isinf(low) and math.isinf(high):
+        return None
+    return Interval(low, high, confidence)
+
+
 def _finite(values: Sequence[float]) -> Sequence[float]:
     for value in values:
         if not math.isfinite(value):
@@ -190,6 +269,13 @@ def _finite(values: Sequence[float]) -> Sequence[float]:
                 f"{value} is not a measurement: leave undefined values out."
             )
     return values
+
+
+def _require_share(confidence: float) -> None:
+    if not 0 < confidence < 1:
+        raise LabError(
+            f"A confidence lies between 0 and 1, not at {confidence}."
+        )
 
 
 def _over(part: float, whole: float) -> float | None:

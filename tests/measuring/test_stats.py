@@ -221,3 +221,112 @@ def test_the_core_imports_nothing_heavy() -> None:
         check=False,
     )
     assert done.returncode == 0, done.stderr
+
+
+# Intervals from theory ------------------------------------------------------
+
+
+def test_an_interval_of_the_mean_by_hand() -> None:
+    """t of 3 degrees of freedom is 3.182; sd 1.291, over 2."""
+    found = stats.mean_interval([1, 2, 3, 4])
+    assert found is not None
+    assert (found.low, found.high) == pytest.approx((0.446, 4.554), abs=1e-3)
+    assert found.confidence == 0.95
+    assert stats.mean_interval([2, 2, 2]) == stats.Interval(2, 2, 0.95)
+    assert stats.mean_interval([2]) is stats.mean_interval([]) is None
+
+
+def test_an_interval_of_a_share_by_hand() -> None:
+    """No hit: 1 - 0.025^(1/n); the rule of three is that of one side."""
+    found = stats.share_interval(0, 100)
+    assert found.low == 0
+    assert found.high == pytest.approx(1 - 0.025**0.01)
+    assert stats.share_interval(0, 300, 0.9).high == pytest.approx(
+        0.01, rel=0.01
+    )
+    assert stats.share_interval(100, 100).low == pytest.approx(0.025**0.01)
+    assert stats.share_interval(100, 100).high == 1
+    half = stats.share_interval(5, 10)  # tables: 0.187 to 0.813
+    assert (half.low, half.high) == pytest.approx((0.187, 0.813), abs=5e-4)
+
+
+def test_an_interval_of_a_percentile_by_hand() -> None:
+    """Of six values the ends hold the median in 1 - 2/64 of all cases."""
+    six = [5.0, 1, 3, 2, 6, 4]
+    assert stats.percentile_interval(six, 50) == stats.Interval(1, 6, 0.95)
+    assert stats.percentile_interval(six, 50, 0.97) is None
+    assert stats.percentile_interval(six[:5], 50) is None
+    assert stats.percentile_interval([], 50) is None
+    one = stats.percentile_interval([1.0], 99)
+    assert one is None or math.isinf(one.high)
+
+
+def test_a_tail_of_few_has_no_upper_end() -> None:
+    """P(all of n below p99) = 0.99^n falls to 0.025 at n = 368."""
+    values = [float(n) for n in range(368)]
+    whole = stats.percentile_interval(values, 99)
+    assert whole is not None
+    assert whole.high == 367
+    fewer = stats.percentile_interval(values[:367], 99)
+    assert fewer is not None
+    assert fewer.high == math.inf
+    mirrored = stats.percentile_interval(values[:367], 1)
+    assert mirrored is not None
+    assert mirrored.low == -math.inf
+    assert mirrored.high == 366 - fewer.low
+
+
+@pytest.mark.parametrize("q", [0, 100])
+def test_no_interval_of_an_end(q: float) -> None:
+    assert stats.percentile_interval([1.0] * 1000, q) is None
+
+
+@pytest.mark.parametrize("confidence", [0, 1, -0.5, 95, math.nan])
+def test_a_confidence_is_a_share(confidence: float) -> None:
+    for interval in (
+        lambda: stats.mean_interval([1, 2], confidence),
+        lambda: stats.share_interval(1, 2, confidence),
+        lambda: stats.percentile_interval([1, 2], 50, confidence),
+    ):
+        with pytest.raises(LabError, match="confidence lies between"):
+            interval()
+
+
+@pytest.mark.parametrize(("hits", "total"), [(1, 0), (0, 0), (3, 2), (-1, 2)])
+def test_shares_that_cannot_be(hits: int, total: int) -> None:
+    with pytest.raises(LabError, match="no share"):
+        stats.share_interval(hits, total)
+
+
+def test_intervals_refuse_what_is_no_measurement() -> None:
+    with pytest.raises(LabError, match="nan"):
+        stats.mean_interval([1, math.nan])
+    with pytest.raises(LabError, match="inf"):
+        stats.percentile_interval([1, math.inf], 50)
+    for q in (-1, 101, math.nan):
+        with pytest.raises(LabError, match="between 0 and 100"):
+            stats.percentile_interval([1, 2], q)
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_intervals_from_theory_cover_as_often_as_they_say(
+    confidence: float,
+) -> None:
+    """500 data sets; the two of whole numbers may only cover more."""
+    source, runs = np.random.default_rng(6), 500
+    means = shares = tails = 0
+    for _ in range(runs):
+        mean = stats.mean_interval(source.normal(5, 2, 8).tolist(), confidence)
+        assert mean is not None
+        means += mean.low <= 5 <= mean.high
+        hits = int(source.binomial(40, 0.2))
+        share = stats.share_interval(hits, 40, confidence)
+        shares += share.low <= 0.2 <= share.high
+        tail = stats.percentile_interval(
+            source.exponential(1, 80).tolist(), 90, confidence
+        )
+        assert tail is not None
+        tails += tail.low <= math.log(10) <= tail.high
+    assert means / runs == pytest.approx(confidence, abs=0.04)
+    assert confidence - 0.02 < shares / runs < confidence + 0.12
+    assert confidence - 0.02 < tails / runs < confidence + 0.12
