@@ -53,10 +53,10 @@ def test_no_character_is_no_milestone() -> None:
 
 
 def test_counted_from_sent() -> None:
-    late = Record(
-        "r", 7 * MS, 9 * MS, arrivals=(Arrival(8 * MS, "token", text="a"),)
-    )
+    token, done = Arrival(8 * MS, "token", text="a"), Arrival(9 * MS, "done")
+    late = Record("r", 7 * MS, 9 * MS, arrivals=(token, done))
     assert usable.reached_ms(late, 1) == 1
+    assert usable.whole_ms(late) == 2
 
 
 def test_tokens_of_a_chunk() -> None:

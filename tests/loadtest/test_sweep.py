@@ -185,8 +185,8 @@ def doubtful(rate: float, share: float) -> Probe:
 
 
 def test_the_estimate_lies_on_the_line_between_two_shares() -> None:
-    search = Search(0.9, 0.95, (share_of(4, 1.0), share_of(8, 0.8)))
-    assert search.estimate == pytest.approx(6.0)
+    search = Search(0.9, 0.95, (share_of(4, 1.0), share_of(8, 0.6)))
+    assert search.estimate == pytest.approx(5.0)
     assert (search.low, search.high) == (4, 8)
 
 
@@ -199,6 +199,12 @@ def test_both_sides_of_what_is_undecided_are_narrowed() -> None:
     narrower = search.with_probe(share_of(5.5, 0.99))
     assert narrower.next_rate(0.01) == 8
     assert narrower.next_rate(0.3) is None
+
+
+def test_what_misses_by_chance_bounds_what_meets_above_it() -> None:
+    probes = (share_of(4, 1.0), share_of(6, 0.5), share_of(7, 0.95))
+    search = Search(0.9, 0.95, probes)
+    assert (search.low, search.high) == (4, 6)
 
 
 def test_a_rate_is_replaced_and_not_doubled() -> None:
