@@ -10,7 +10,7 @@ WORKERS := 2
 # Packages are compiled when first imported; let Python keep the result.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: lab test bench rerun site
+.PHONY: lab test browser bench rerun site
 
 lab:
 	@$(PYTHON) -m labkit.bootstrap
@@ -23,6 +23,12 @@ test:
 	$(VENV_PYTHON) -m mypy
 	$(VENV_PYTHON) -m pytest --numprocesses $(WORKERS)
 
+# Every lesson opened and run in JupyterLab; `make test` runs three of them.
+browser:
+	@$(PYTHON) -m labkit.bootstrap --group test
+	$(VENV_PYTHON) -m pytest tests/browser --every-lesson \
+		--numprocesses $(WORKERS)
+
 # Measurements that prove a claim on this machine; none is a test.
 bench:
 	@$(PYTHON) -m labkit.bootstrap --group peers
@@ -31,6 +37,7 @@ bench:
 	$(VENV_PYTHON) bench/decode.py
 	$(VENV_PYTHON) bench/loadgen.py
 	$(VENV_PYTHON) bench/loadgen_tools.py
+	$(VENV_PYTHON) bench/sweep.py
 	$(VENV_PYTHON) bench/queueing.py
 
 # Execute a lesson in place, for committing: make rerun LESSON=01

@@ -48,7 +48,7 @@ class Lesson:
         self.software = machine.software()
         self.threads = machine.default_threads()
         # The best so far: a busy machine shows less than it can do.
-        self.speed = machine.refresh_speed(self.threads)
+        self.speed = machine.recent_speed(self.threads)
         self.data = baselines.data_folder()
         self._started = datetime.now(UTC)
         self._quantities: dict[str, Quantity] = {}

@@ -45,7 +45,7 @@ def lesson(
     monkeypatch.delenv(HEADLESS, raising=False)
     monkeypatch.setattr(checkpoints, "require", lambda *_, **__: tmp_path)
     monkeypatch.setattr(
-        machine, "refresh_speed", lambda n: Speed(n, 2e10, 1e11)
+        machine, "recent_speed", lambda n: Speed(n, 2e10, 1e11)
     )
     return Lesson("01")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 import platform
 import subprocess
 import sys
@@ -85,6 +86,20 @@ def test_speed_is_kept_and_only_gets_better(tmp_path: Path) -> None:
     for run in runs:
         machine.refresh_speed(2, tmp_path, {2: run}.__getitem__)
     assert machine.speed(2, tmp_path) == Speed(2, 7e9, 9e9)
+
+
+def test_a_speed_is_measured_again_after_an_hour(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old, new = Speed(2, 5e9, 9e9), Speed(2, 7e9, 9e9)
+    monkeypatch.setattr(machine, "_speed_in_a_process", lambda _: old)
+    assert machine.recent_speed(2, tmp_path) == old
+    monkeypatch.setattr(machine, "_speed_in_a_process", lambda _: new)
+    assert machine.recent_speed(2, tmp_path) == old
+    for ahead_s in (3700, -60):  # or where the clock was set back
+        later = time.time() + ahead_s
+        found = machine.recent_speed(2, tmp_path, lambda at=later: at)
+        assert found == new
 
 
 def test_a_damaged_speed_file_is_measured_again(tmp_path: Path) -> None:
