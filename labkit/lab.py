@@ -14,7 +14,10 @@ SETTINGS = {
     "@jupyterlab/apputils-extension:notification": {
         "fetchNews": "false",
         "checkForUpdates": False,
-    }
+    },
+    # Else a lesson that was run and saved shows an error in place of each
+    # form and slider when it is opened again.
+    "@jupyter-widgets/jupyterlab-manager:plugin": {"saveState": True},
 }
 """Defaults of this environment's JupyterLab; a person's own come first."""
 
@@ -50,7 +53,7 @@ def has_display(environment: Mapping[str, str], platform: str) -> bool:
 
 
 def write_settings(prefix: Path) -> None:
-    """Keep the news pop-up away, for this environment alone.
+    """Put SETTINGS in force, for this environment alone.
 
     A file that is there and holds no JSON object is left as it is.
     """
@@ -69,7 +72,7 @@ def write_settings(prefix: Path) -> None:
     try:
         store.write_text(path, json.dumps(wanted, indent=2) + "\n")
     except OSError:
-        # A pop-up is no reason not to start.
+        # Their absence is no reason not to start.
         return
 
 

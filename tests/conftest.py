@@ -16,6 +16,9 @@ from xdist.scheduler import LoadScopeScheduling
 from labkit import checkpoints, machine, store
 from labkit.text_model import TextModel
 
+from .lessons import IN_BROWSER
+
+_EVERY_LESSON = "--every-lesson"
 _EXECUTED = "lesson executed"
 _LESSON = re.compile(r"/test_lessons\.py::\w+\[(\d\d)[-_\]]")
 
@@ -25,8 +28,30 @@ def pytest_configure() -> None:
     machine.wait_briefly(os.environ)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        _EVERY_LESSON,
+        action="store_true",
+        help="run every lesson in the browser, as `make browser` does",
+    )
+
+
+def pytest_report_header(config: pytest.Config) -> str:
+    """Says what is left out: with two workers pytest does not count it."""
+    if config.getoption(_EVERY_LESSON):
+        return "in the browser: every lesson is run"
+    few = ", ".join(IN_BROWSER)
+    return f"in the browser: lessons {few} are run; `make browser` runs all"
+
+
+def pytest_collection_modifyitems(
+    config: pytest.Config, items: list[pytest.Item]
+) -> None:
     """What takes longest begins first: browsers, then whole lessons."""
+    if not config.getoption(_EVERY_LESSON):
+        left = {i for i in items if i.get_closest_marker("every_lesson")}
+        config.hook.pytest_deselected(items=list(left))
+        items[:] = [item for item in items if item not in left]
     items.sort(key=_rank)
 
 

@@ -1,26 +1,20 @@
-"""A JupyterLab on a copy of the course, in a headless Chromium.
-
-The lessons are those of the repository's notebooks folder, or of the folder
-that the environment variable LABKIT_TEST_NOTEBOOKS names.
-"""
+"""A JupyterLab on a copy of the course, in a headless Chromium."""
 
 from __future__ import annotations
 
 import os
-import shutil
-from collections.abc import Generator, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import pytest
 from playwright.sync_api import ViewportSize, expect, sync_playwright
 
+from ..lessons import copy_course
 from . import chromium
 from .driver import Lab, running
 
-REPOSITORY = Path(__file__).parents[2]
-NOTEBOOKS = Path(
-    os.environ.get("LABKIT_TEST_NOTEBOOKS", REPOSITORY / "notebooks")
-).resolve()
 VIEWPORT: ViewportSize = {"width": 1400, "height": 1000}
 
 # Another worker's tests may keep the cores busy; the default is 5 s.
@@ -42,35 +36,57 @@ def chromium_path() -> str:
     return require_chromium(os.environ)
 
 
+@pytest.fixture(scope="session")
+def jupyterlab(
+    chromium_path: str,
+) -> Callable[[Path, Mapping[str, str]], AbstractContextManager[Lab]]:
+    """Opens a JupyterLab on the copy of the course in a folder."""
+    return partial(_jupyterlab, chromium_path)
+
+
 @pytest.fixture
 def course_copy(tmp_path: Path) -> Path:
     """Notebooks, data and exercises where they may be written to."""
-    root = tmp_path / "course"
-    beside = [NOTEBOOKS.parent / name for name in ("data", "exercises")]
-    for folder in (NOTEBOOKS, *beside):
-        if folder.is_dir():
-            ignored = shutil.ignore_patterns(".ipynb_checkpoints")
-            shutil.copytree(folder, root / folder.name, ignore=ignored)
-    return root
+    copy_course(tmp_path / "course")
+    return tmp_path / "course"
+
+
+@pytest.fixture
+def kept_results(tmp_path: Path) -> Path:
+    """Where the kernels of `lab` keep predictions and results."""
+    return tmp_path / "results"
 
 
 @pytest.fixture
 def lab(
-    chromium_path: str,
+    jupyterlab: Callable[..., AbstractContextManager[Lab]],
     course_copy: Path,
-    tmp_path: Path,
+    kept_results: Path,
     model_home: Path,
-    monkeypatch: pytest.MonkeyPatch,
 ) -> Iterator[Lab]:
     """A JupyterLab of its own for each test, ended with it."""
-    monkeypatch.setenv("LABKIT_HOME", str(model_home))
-    scratch = tmp_path / "jupyter"
+    environment = {
+        "LABKIT_HOME": str(model_home),
+        "LABKIT_RESULTS": str(kept_results),
+    }
+    with jupyterlab(course_copy, environment) as opened:
+        yield opened
+
+
+@contextmanager
+def _jupyterlab(
+    chromium_path: str, course: Path, environment: Mapping[str, str]
+) -> Iterator[Lab]:
+    scratch = course.with_name("jupyter")
     scratch.mkdir()
     root = hasattr(os, "geteuid") and os.geteuid() == 0
     arguments = ["--disable-gpu", "--disable-background-networking"]
     # Chromium's sandbox refuses to work for root, whom CI often is.
     arguments += ["--no-sandbox"] if root else []
-    with running(course_copy, scratch) as server, sync_playwright() as web:
+    with (
+        running(course, scratch, environment) as server,
+        sync_playwright() as web,
+    ):
         browser = web.chromium.launch(
             executable_path=chromium_path, headless=True, args=arguments
         )

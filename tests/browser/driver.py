@@ -10,7 +10,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,19 +21,18 @@ import psutil
 from nbformat.reader import NotJSONError
 from playwright.sync_api import ConsoleMessage, Locator, Page, expect
 
+from labkit import lab
 from labkit.execution import end_processes
 
 Notebook: TypeAlias = Any
 
 START_SECONDS = 60
 SETTINGS = {
-    "apputils-extension/notification": {
-        "fetchNews": "false",
-        "checkForUpdates": False,
-    },
+    **lab.SETTINGS,
     # Every cell in the page; else only those near the visible part are.
-    "notebook-extension/tracker": {"windowingMode": "none"},
+    "@jupyterlab/notebook-extension:tracker": {"windowingMode": "none"},
 }
+"""Those of `make lab`, and one more."""
 
 TROUBLE = ("application/vnd.jupyter.error", "application/vnd.jupyter.stderr")
 """Mime types under which the page shows errors and warnings."""
@@ -45,6 +44,15 @@ _RUNNING = """() => ({
     idle: document.querySelector('.jp-Notebook-ExecutionIndicator')
         ?.dataset.status === 'idle',
     dialog: document.querySelector('.jp-Dialog')?.innerText ?? null })"""
+
+_SHOWN = """() => [...document.querySelectorAll(
+        '.jp-Notebook .jp-CodeCell')]
+    .map(cell => [...cell.querySelectorAll('.jp-OutputArea-output')]
+        .map(area => ({
+            mime: area.dataset.mimeType ?? '',
+            text: area.innerText,
+            pictures: [...area.querySelectorAll('img')].map(picture =>
+                picture.complete ? picture.naturalWidth : 0) })))"""
 
 
 @dataclass(frozen=True)
@@ -59,10 +67,14 @@ class Server:
 
 @dataclass(frozen=True)
 class Shown:
-    """One output as the page shows it: its mime type and visible text."""
+    """One output as the page shows it: its mime type and visible text.
+
+    `pictures` are their widths in pixels, 0 for one that did not load.
+    """
 
     mime: str
     text: str
+    pictures: tuple[int, ...] = ()
 
 
 class Lab:
@@ -86,6 +98,31 @@ class Lab:
         self.page.wait_for_selector(
             ".jp-NotebookPanel .jp-Notebook .jp-Cell", timeout=60_000
         )
+        self._wait_for_kernel()
+
+    def open_next(self, notebook: str) -> None:
+        """Open a notebook from the menu, in place of the one before it.
+
+        Quicker than `open`, which loads the whole page again.
+        """
+        panels = self.page.locator(".jp-NotebookPanel")
+        if self._path == Path():
+            self.page.goto(
+                f"{self.server.address}/lab?token={self.server.token}&reset"
+            )
+        else:
+            self._menu("File", "Close and Shut Down Notebook…")
+            self.page.locator(".jp-Dialog .jp-mod-accept").click()
+            expect(panels).to_have_count(0)
+        self._path = self.server.root / notebook
+        self._menu("File", "Open from Path…")
+        dialog = self.page.locator(".jp-Dialog")
+        dialog.locator("input").fill(notebook)
+        dialog.locator(".jp-mod-accept").click()
+        expect(panels.locator(".jp-Cell").first).to_be_visible()
+        self._wait_for_kernel()
+
+    def _wait_for_kernel(self) -> None:
         # The circle in the toolbar says idle too early; this line does not.
         status = self.page.locator("#jp-main-statusbar")
         expect(status).to_contain_text("| Idle", timeout=60_000)
@@ -137,17 +174,15 @@ class Lab:
 
     def cell_outputs(self) -> dict[str, list[Shown]]:
         """Code cell id -> what the page shows below it, in order."""
+        ids = [cell.id for cell in self._code_cells()]
         return {
-            cell.id: [
-                Shown(
-                    area.get_attribute("data-mime-type") or "",
-                    area.inner_text(),
-                )
-                for area in self.cell(cell.id)
-                .locator(".jp-OutputArea-output")
-                .all()
+            cell_id: [
+                Shown(each["mime"], each["text"], tuple(each["pictures"]))
+                for each in outputs
             ]
-            for cell in self._code_cells()
+            for cell_id, outputs in zip(
+                ids, self.page.evaluate(_SHOWN), strict=True
+            )
         }
 
     def notebook(self) -> Notebook:
@@ -205,15 +240,20 @@ class Lab:
 
 
 @contextmanager
-def running(root: Path, scratch: Path) -> Iterator[Server]:
-    """Start JupyterLab on `root` with its state in `scratch`; end it."""
+def running(
+    root: Path, scratch: Path, environment: Mapping[str, str]
+) -> Iterator[Server]:
+    """Start JupyterLab on `root` with its state in `scratch`; end it.
+
+    `environment` is what its kernels have beside this process's variables.
+    """
     log = scratch / "jupyterlab.log"
     token = secrets.token_hex(16)
     with log.open("w", encoding="utf-8") as stream:
         process = psutil.Popen(
             _command(root, token),
             cwd=scratch,
-            env=_environment(scratch),
+            env={**_environment(scratch), **environment},
             stdin=subprocess.DEVNULL,
             stdout=stream,
             stderr=subprocess.STDOUT,
@@ -243,8 +283,9 @@ def _command(root: Path, token: str) -> list[str]:
 def _environment(scratch: Path) -> dict[str, str]:
     """Settings, workspaces and caches of its own, in `scratch`."""
     settings = scratch / "settings"
-    for name, values in SETTINGS.items():
-        path = settings / "@jupyterlab" / f"{name}.jupyterlab-settings"
+    for plugin, values in SETTINGS.items():
+        name = plugin.replace(":", "/")
+        path = settings / f"{name}.jupyterlab-settings"
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(json.dumps(values), encoding="utf-8")
     folders = {

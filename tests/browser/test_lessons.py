@@ -1,90 +1,114 @@
-"""Lessons as a learner meets them: opened, run, and run again."""
+"""Lessons as a learner meets them: opened, run, and run again.
+
+Here each runs without repeats: it is the page that is tested, and the
+numbers are where outputs are compared (tests/notebooks). Without
+--every-lesson a few lessons stand for all.
+"""
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
+import nbformat
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Locator, expect
 
 from labkit.records import MIME, describe, from_json
 
-from .conftest import NOTEBOOKS
+from ..lessons import NOTEBOOKS, browser_cases, load, shorten
 from .driver import TROUBLE, Lab
 
-PREDICTING = "05_kv_cache_memory"
-"""Of the lessons with three predictions, the quickest."""
-LESSONS = ("01_serve_a_model",)
-"""Each costs a run of the lesson; later ones are added where they differ."""
-
-SHORTER = {
-    "01_serve_a_model": (
-        ("repeats=10", "repeats=1"),
-        ("warmups=2", "warmups=0"),
-        ("for _ in range(3):", "for _ in range(1):"),
-        ("for _ in range(6)]", "for _ in range(2)]"),
-    ),
-    "05_kv_cache_memory": (
-        (
-            "REPEATS, WARMUPS, SEED = 5, 2, 0",
-            "REPEATS, WARMUPS, SEED = 1, 0, 0",
-        ),
-    ),
-}
-"""Fewer repeats: the page is tested here, and every lesson in full
-where its outputs are compared (tests/notebooks)."""
+TWICE = "01"
+"""This one is run again in the same kernel, and saved and opened again."""
+pytestmark = [pytest.mark.browser, pytest.mark.model]
 
 
-def present() -> list[str]:
-    return [name for name in LESSONS if (NOTEBOOKS / f"{name}.ipynb").exists()]
-
-
-@pytest.mark.browser
-@pytest.mark.model
-@pytest.mark.parametrize("lesson", present())
-def test_a_lesson_runs_twice_in_jupyterlab(
-    lab: Lab, course_copy: Path, lesson: str
+@pytest.mark.parametrize("lesson", browser_cases())
+def test_a_lesson_in_jupyterlab(
+    lab: Lab, course_copy: Path, kept_results: Path, lesson: Path
 ) -> None:
-    shorten(course_copy / NOTEBOOKS.name / f"{lesson}.ipynb")
-    lab.open(f"{NOTEBOOKS.name}/{lesson}.ipynb")
-    for _ in range(2):
+    place = f"{NOTEBOOKS.name}/{lesson.name}"
+    notebook = shorten(load(lesson))
+    nbformat.write(notebook, course_copy / place)
+    lab.open(place)
+    lab.run_above("build")
+    typed = type_predictions(lab)
+    lab.run_from("build")
+    check_outputs(lab)
+    check_prompts(lab)
+    kept = kept_predictions(kept_results / lesson.name[:2])
+    compared = compared_predictions(lab)
+    assert sorted(typed) == sorted(kept) == sorted(compared)
+    assert all(compared[guess].startswith(kept[guess]) for guess in typed)
+    sliders = sum("sliders.show(" in c.source for c in notebook.cells)
+    assert move_sliders(lab) == sliders
+    if lesson.name.startswith(TWICE):
         lab.run_all()
         check_outputs(lab)
         check_prompts(lab)
+        lab.open_next(place)  # check_outputs saved it
+        expect(lab.cell("predictions")).to_contain_text(f"kept: {typed[0]}")
+        check_outputs(lab)
     assert lab.console_errors == []
 
 
-@pytest.mark.browser
-@pytest.mark.model
-def test_a_prediction_by_keyboard_stands_in_the_comparison(
-    lab: Lab, course_copy: Path
-) -> None:
-    shorten(course_copy / "notebooks" / f"{PREDICTING}.ipynb")
-    lab.open(f"notebooks/{PREDICTING}.ipynb")
-    lab.run_above("build")
-    fields = lab.cell("predictions").get_by_placeholder("your guess")
-    expect(fields).to_have_count(3)
-    first, second = fields.all()[:2]
-    first.focus()
-    lab.page.keyboard.type("6,25")
-    lab.page.keyboard.press("Tab")
-    expect(second).to_be_focused()
-    expect(lab.cell("predictions")).to_contain_text("kept")
-    lab.run_from("build")
-    table = lab.cell("compare-table")
-    row = table.get_by_role("row").filter(has_text="cache_per_token")
-    expect(row.first).to_contain_text("6.25")
-    assert lab.console_errors == []
+def type_predictions(lab: Lab) -> list[float]:
+    """Answer every question by keyboard, from field to field with Tab."""
+    cell = lab.cell("predictions")
+    fields = cell.get_by_placeholder("your guess")
+    expect(fields.first).to_be_visible()
+    guesses = [number + 6.25 for number in range(fields.count())]
+    fields.first.focus()
+    for field, guess in zip(fields.all(), guesses, strict=True):
+        expect(field).to_be_focused()
+        lab.page.keyboard.type(f"{guess}".replace(".", ","))
+        lab.page.keyboard.press("Tab")
+        expect(cell).to_contain_text(f"kept: {guess}")
+    return guesses
 
 
-def shorten(path: Path) -> None:
-    """Replace what SHORTER names in the lesson's copy."""
-    text = path.read_text(encoding="utf-8")
-    for full, short in SHORTER[path.stem]:
-        assert text.count(full) == 1, full
-        text = text.replace(full, short)
-    path.write_text(text, encoding="utf-8")
+def kept_predictions(folder: Path) -> dict[float, str]:
+    """What the kernel wrote down: prediction -> name of the quantity."""
+    text = (folder / "predictions.json").read_text(encoding="utf-8")
+    return {v: name for name, v in json.loads(text)["predictions"].items()}
+
+
+def compared_predictions(lab: Lab) -> dict[float, str]:
+    """What the comparison shows: prediction -> the quantity with its unit."""
+    table = lab.cell("compare-table").locator("table").first
+    texts = table.locator("tr").all_inner_texts()
+    head, *rows = [[c.strip() for c in text.split("\t")] for text in texts]
+    place = head.index("predicted")
+    return {float(row[place]): row[0] for row in rows if row[place]}
+
+
+def move_sliders(lab: Lab) -> int:
+    """Move each slider by keyboard, see the answer; cells with sliders."""
+    cells = lab.page.locator(".jp-Notebook .jp-CodeCell").filter(
+        has=lab.page.get_by_role("slider")
+    )
+    for cell in cells.all():
+        for slider in cell.get_by_role("slider").all():
+            move(slider, cell)
+    return cells.count()
+
+
+def move(slider: Locator, cell: Locator) -> None:
+    """A step to the right moves it, and its ends give other answers."""
+    answer = cell.locator(".widget-html-content").last
+    slider.focus()
+    expect(slider).to_be_focused()
+    before = cell.inner_text()
+    slider.press("ArrowRight")
+    expect(cell).not_to_have_text(before, use_inner_text=True)
+    slider.press("Home")
+    least_value = slider.get_attribute("aria-valuemin") or ""
+    expect(slider).to_have_attribute("aria-valuenow", least_value)
+    least = answer.inner_text()
+    slider.press("End")
+    expect(answer).not_to_have_text(least, use_inner_text=True)
 
 
 def check_prompts(lab: Lab) -> None:
@@ -105,8 +129,10 @@ def check_outputs(lab: Lab) -> None:
         if "raises-exception" not in cell.metadata.get("tags", []):
             bad = [out for out in shown[cell.id] if out.mime in TROUBLE]
             assert not bad, f"{cell.id}: {bad}"
-        if any("image/png" in out.get("data", {}) for out in cell.outputs):
-            expect(lab.cell(cell.id).locator("img").first).to_be_visible()
+        pictures = [p for out in shown[cell.id] for p in out.pictures]
+        wanted = sum("image/png" in o.get("data", {}) for o in cell.outputs)
+        assert len(pictures) == wanted, cell.id
+        assert all(pictures), f"{cell.id}: a picture did not load"
         visible = "\n".join(out.text for out in shown[cell.id])
         for output in cell.outputs:
             data = output.get("data", {})

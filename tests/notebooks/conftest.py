@@ -1,14 +1,7 @@
-"""Every lesson, executed once a session, for the tests beside this file.
-
-The lessons are `NN_*.ipynb` in the repository's notebooks folder, or in the
-folder that the environment variable LABKIT_TEST_NOTEBOOKS names.
-"""
+"""Every lesson, executed once a session, for the tests beside this file."""
 
 from __future__ import annotations
 
-import os
-import re
-import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,14 +12,10 @@ import pytest
 
 from labkit.execution import Run, execute, normalise
 
-from .anatomy import REPOSITORY, code_cells
+from ..lessons import LESSONS, copy_course, load, shorten
+from .anatomy import code_cells
 
 Notebook: TypeAlias = Any
-
-NOTEBOOKS = Path(
-    os.environ.get("LABKIT_TEST_NOTEBOOKS", REPOSITORY / "notebooks")
-).resolve()
-LESSONS = sorted(NOTEBOOKS.glob("[0-9][0-9]_*.ipynb"))
 
 
 @dataclass(frozen=True)
@@ -39,40 +28,6 @@ class Executed:
     committed: Notebook
     fresh: Notebook
     run: Run
-
-
-SETS_REPEATS = "REPEATS, WARMUPS, SEED ="
-REPEATS = re.compile(rf"{SETS_REPEATS} \d+, \d+, ")
-ROUNDS = re.compile(r"^ROUNDS = \d+", re.MULTILINE)
-"""Beside the repeats: those of runs that take long."""
-TEN = re.compile(r"repeats=10,(\s+)warmups=2\b")
-"""How lesson 01 measures, before a lesson has names for it."""
-
-
-def shorten(notebook: Notebook) -> Notebook:
-    """The same lesson without repeats, for no test judges a time.
-
-    What the cell that sets them prints is then another text. AssertionError
-    for a cell that sets them in another way, and would run in full.
-    """
-    for cell in code_cells(notebook):
-        cell.source = TEN.sub(r"repeats=1,\1warmups=0", cell.source)
-        if SETS_REPEATS in cell.source:
-            cell.source, found = REPEATS.subn(
-                f"{SETS_REPEATS} 1, 0, ", cell.source
-            )
-            assert found == cell.source.count(SETS_REPEATS), (
-                f"{cell.id} sets its repeats in a way that is not shortened"
-            )
-            cell.source = ROUNDS.sub("ROUNDS = 1", cell.source)
-            tags = set(cell.metadata.get("tags", ()))
-            cell.metadata["tags"] = sorted(tags - {"check-exact"})
-    return notebook
-
-
-def load(path: Path) -> Notebook:
-    """The notebook as it is, even where it breaks a rule."""
-    return nbformat.read(path, as_version=4)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
@@ -107,16 +62,11 @@ def execute_lesson(
     tmp_path_factory: pytest.TempPathFactory, model_home: Path
 ) -> Callable[[Path], Executed]:
     """Runs a lesson in a copy that it may write to."""
-    tree = tmp_path_factory.mktemp("tree")
-    beside = [NOTEBOOKS.parent / name for name in ("data", "exercises")]
-    for folder in (NOTEBOOKS, *beside):
-        if folder.is_dir():
-            ignored = shutil.ignore_patterns(".ipynb_checkpoints")
-            shutil.copytree(folder, tree / folder.name, ignore=ignored)
+    notebooks = copy_course(tmp_path_factory.mktemp("tree"))
 
     def result(lesson: Path) -> Executed:
         notebook = shorten(load(lesson))
-        copy = tree / NOTEBOOKS.name / lesson.name
+        copy = notebooks / lesson.name
         nbformat.write(notebook, copy)
         run = execute(copy, environment={"LABKIT_HOME": str(model_home)})
         return Executed(notebook, normalise(run.notebook, notebook), run)

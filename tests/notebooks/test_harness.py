@@ -14,7 +14,7 @@ import pytest
 from labkit.execution import rerun, to_text
 from labkit.records import MIME
 
-from .conftest import shorten
+from ..lessons import shorten
 from .synthetic import Notebook, cell_of, lesson
 
 
