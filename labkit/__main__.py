@@ -196,16 +196,21 @@ def grade(
     out: Annotated[
         Path, typer.Option(help="Where CSV, JSON and feedback go.")
     ] = Path("graded"),
+    cell_seconds: Annotated[
+        float, typer.Option(min=1, help="Longest time for a cell.")
+    ] = 60,
 ) -> None:
     """Grade every submission in a folder."""
     from labkit import course, exercises
 
-    print(exercises.in_force(exercises.RunLimits()))
+    limits = exercises.RunLimits(cell_s=cell_seconds)
+    print(exercises.in_force(limits))
     reports = exercises.grade(
         lesson,
         folder,
         out,
         course.folder(),
+        limits=limits,
         on_report=lambda r: print(f"{r.student}: {r.summary()}"),
     )
     print(f"{len(reports)} submissions graded, see {out}")

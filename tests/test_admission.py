@@ -10,6 +10,12 @@ import pytest
 
 from labkit import admission
 from labkit.errors import LabError
+from labkit.loadtest import drive, schedule
+from labkit.loadtest.client import Client
+from labkit.loadtest.lab_target import LabTarget
+from labkit.loadtest.records import Request
+from labkit.loadtest.scripted import ScriptedServer
+from labkit.loadtest.timelines import one_by_one
 from labkit.queue_simulation import poisson_arrivals, simulate, with_spread
 
 
@@ -89,6 +95,31 @@ def test_a_bounded_line_of_mm1() -> None:
     most = waiting + 1
     expected = (1 - load) * load**most / (1 - load ** (most + 1))
     assert found.count(None) / 100_000 == pytest.approx(expected, abs=0.006)
+
+
+def test_a_scripted_server_does_the_same() -> None:
+    """Request by request, fed with the moments at which it read them."""
+    offsets = schedule.poisson_ns(100, 80, seed=5)
+    requests = [Request(f"m{k}", 1, text="Hi") for k in range(80)]
+    script = [one_by_one([20.0]), one_by_one([5.0])]
+    with ScriptedServer(script, slots=1, max_waiting=2) as server:
+        client = Client(LabTarget(server.url))
+        drive.open_loop(client, requests, offsets)
+        played = server.truth()
+    first = played[0].read_ns
+    found = admission.visits(
+        [(each.read_ns - first) / 1e9 for each in played],
+        [0.02 if each.line == 0 else 0.005 for each in played],
+        max_waiting=2,
+    )
+    assert any(visit is None for visit in found)
+    for visit, each in zip(found, played, strict=True):
+        if visit is None:
+            assert each.start_ns is None
+        else:
+            assert each.start_ns is not None
+            start_s = (each.start_ns - first) / 1e9
+            assert visit.start_s == pytest.approx(start_s, abs=1e-6)
 
 
 def test_bad_input() -> None:

@@ -113,6 +113,11 @@ def _symptom(end: Outcome, limits: RunLimits) -> str:
     return {
         "time": f"it did not end within {limits.cell_s:g} s",
         "output": f"it printed more than {limits.output_bytes:,} bytes",
+        "memory": "it needed more memory than "
+        f"{limits.memory_bytes / 2**20:,.0f} MiB",
+        "processes": f"it started more than {limits.processes} processes",
+        "files": "it wrote more files than "
+        f"{limits.files_bytes / 2**20:,.0f} MiB",
         "died": "the process ended while it ran",
         "not run": "the time for this notebook was used up before it",
     }[end.end]

@@ -7,8 +7,8 @@ prints too much or ends the process is set aside, and the rest runs again in
 a fresh process without it.
 
 This keeps honest mistakes and simple tricks from changing a grade or
-stopping the run. It is no sandbox: the code can read and write files and
-use the network as the person who grades.
+stopping the run. It is no sandbox: the code can read and write files as the
+person who grades, and where `in_force` says so it can use the network.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ import os
 import queue
 import secrets
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -30,27 +29,37 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import IO, Any, Literal
 
-import psutil
-
 from labkit.errors import LabError
+from labkit.exercises import families
 from labkit.progress import HEADLESS
 
 Kind = Literal["given", "own", "test"]
-End = Literal["ok", "error", "time", "output", "died", "not run"]
+Excess = Literal["output", "memory", "processes", "files"]
+End = Literal["ok", "error", "time", "died", "not run"] | Excess
 
-_RUNNER = Path(__file__).with_name("runner.py")
+_CONFINEMENT = Path(__file__).with_name("confinement.py")
 _START_S = 60.0
+_LOOK_EVERY_S = 0.2
 _LINE_BYTES = 65_536
 _TAIL_BYTES = 2_000
 
 
 @dataclass(frozen=True)
 class RunLimits:
-    """What one submission may use: seconds a cell, in all; bytes a cell."""
+    """What one submission may use.
+
+    Seconds for a cell and in all; bytes of output for a cell; bytes of
+    memory and number of processes, those it started included; bytes of one
+    file and of all files in its temporary folder.
+    """
 
     cell_s: float = 60.0
     total_s: float = 300.0
     output_bytes: int = 1_000_000
+    memory_bytes: int = 1 << 30
+    processes: int = 64
+    file_bytes: int = 64 << 20
+    files_bytes: int = 256 << 20
 
 
 @dataclass(frozen=True)
@@ -78,7 +87,29 @@ class Outcome:
     @property
     def stopped(self) -> bool:
         """Whether the step ended its process, or was ended with it."""
-        return self.end in ("time", "output", "died")
+        return self.end not in ("ok", "error", "not run")
+
+
+def in_force(limits: RunLimits) -> str:
+    """What holds on this system, in a line; starts a process to see."""
+    done = subprocess.run(
+        [*_command(), _job(limits, probe=True)],
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+        start_new_session=True,
+        timeout=_START_S,
+    )
+    holds = done.stdout.split()
+    apart = "apart from others" if "processes" in holds else "not set apart"
+    return (
+        f"Network: {'off' if 'network' in holds else 'on (see the notes)'}. "
+        f"Processes: {limits.processes}, {apart}. "
+        f"Memory: {limits.memory_bytes >> 20:,} MiB. "
+        f"Files: {limits.files_bytes >> 20:,} MiB. "
+        f"A cell: {limits.cell_s:g} s, {limits.output_bytes:,} bytes of "
+        f"output. In all: {limits.total_s:g} s."
+    )
 
 
 def run_steps(
@@ -125,7 +156,7 @@ def _run_once(
             work.mkdir()
         else:
             shutil.copytree(files, work)
-        child = _Child(list(steps.values()), work, limits.output_bytes)
+        child = _Child(list(steps.values()), work, limits)
         try:
             for place, number in enumerate(steps):
                 left = deadline - time.monotonic()
@@ -141,19 +172,19 @@ def _run_once(
 
 
 class _Child:
-    """The runner process and the two pipes that it writes to."""
+    """The runner process, the two pipes that it writes to, and a watch."""
 
     def __init__(
-        self, steps: Sequence[Step], work: Path, output_bytes: int
+        self, steps: Sequence[Step], work: Path, limits: RunLimits
     ) -> None:
-        self._limit = output_bytes
+        self._limits = limits
+        self._scratch = work.parent
         self._written = 0
-        self._flooded = False
+        self._excess: Excess | None = None
         self._tail = b""
         self._lines: queue.SimpleQueue[bytes | None] = queue.SimpleQueue()
         self._process = subprocess.Popen(
-            # -P: a file beside the notebook must not hide a real module.
-            [sys.executable, "-P", str(_RUNNER), str(os.getpid())],
+            [*_command(), _job(limits)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -161,12 +192,13 @@ class _Child:
             env=_environment(work.parent),
             start_new_session=True,
         )
-        for target, stream in (
-            (self._read_replies, self._process.stdout),
-            (self._read_output, self._process.stderr),
+        for target, arguments in (
+            (self._read_replies, [self._process.stdout]),
+            (self._read_output, [self._process.stderr]),
+            (self._watch, []),
         ):
             threading.Thread(
-                target=target, args=(stream,), daemon=True
+                target=target, args=arguments, daemon=True
             ).start()
         try:
             self._begin(steps)
@@ -190,17 +222,21 @@ class _Child:
         token = secrets.token_hex(16).encode()
         self._send(b"%d %s" % (number, token))
         reply = self._wait(token, seconds)
+        if reply is not None:
+            # What a step leaves behind counts for it, not for the next.
+            self._look()
+        if self._excess:
+            self.close()
+            return Outcome(self._excess)
         if reply is None:
             alive = self._process.poll() is None
             self.close()
-            if self._flooded:
-                return Outcome("output")
             return Outcome("time" if alive else "died")
         return _outcome(reply)
 
     def close(self) -> None:
         """End the process and every process that it started."""
-        _end_family(self._process)
+        families.end(self._process)
         assert self._process.stdin is not None
         with suppress(OSError):
             self._process.stdin.close()
@@ -247,9 +283,50 @@ class _Child:
 
     def _count(self, size: int) -> None:
         self._written += size
-        if self._written > self._limit:
-            self._flooded = True
-            _end_family(self._process)
+        if self._written > self._limits.output_bytes:
+            self._stop("output")
+
+    def _watch(self) -> None:
+        """Look again and again, as long as the process lives."""
+        while self._process.poll() is None:
+            self._look()
+            time.sleep(_LOOK_EVERY_S)
+
+    def _look(self) -> None:
+        """Stop the process where it uses more than it may."""
+        limits = self._limits
+        family = families.members(self._process.pid)
+        memory = families.memory(family, limits.memory_bytes)
+        if len(family) > limits.processes:
+            self._stop("processes")
+        elif memory > limits.memory_bytes:
+            self._stop("memory")
+        elif self._files() > limits.files_bytes:
+            self._stop("files")
+
+    def _files(self) -> int:
+        return families.written(self._scratch, self._limits.files_bytes)
+
+    def _stop(self, excess: Excess) -> None:
+        self._excess = self._excess or excess
+        families.end(self._process)
+
+
+def _command() -> list[str]:
+    # -P: a file beside the notebook must not hide a real module.
+    return [sys.executable, "-P", str(_CONFINEMENT)]
+
+
+def _job(limits: RunLimits, *, probe: bool = False) -> str:
+    """The argument of `confinement.py`."""
+    return json.dumps(
+        {
+            "parent": os.getpid(),
+            "memory_bytes": limits.memory_bytes,
+            "file_bytes": limits.file_bytes,
+            "probe": probe,
+        }
+    )
 
 
 def _outcome(reply: bytes) -> Outcome:
@@ -258,6 +335,9 @@ def _outcome(reply: bytes) -> Outcome:
     try:
         found: dict[str, Any] = json.loads(reply.removeprefix(b"error "))
         kind, message = str(found["type"]), str(found["message"])
+        if kind == "MemoryError":
+            # What it holds would be missing to the steps that follow.
+            return Outcome("memory")
         return Outcome("error", kind, message, found["cell"], found["line"])
     except (ValueError, KeyError, TypeError):
         return Outcome("error", "Error", "what went wrong could not be told")
@@ -267,26 +347,14 @@ def _environment(scratch: Path) -> dict[str, str]:
     """No window for plots, no IPython start-up files, asserts that count."""
     inherited = dict(os.environ)
     inherited.pop("PYTHONOPTIMIZE", None)
+    temporary = scratch / "temporary"
+    temporary.mkdir()
+    places = dict.fromkeys(("TMPDIR", "TEMP", "TMP"), str(temporary))
     return {
         **inherited,
+        **places,
         "IPYTHONDIR": str(scratch / "ipython"),
         "MPLBACKEND": "Agg",
         "PYTHONIOENCODING": "utf-8",
         HEADLESS: "1",
     }
-
-
-def _end_family(process: subprocess.Popen[bytes]) -> None:
-    """Kill the process, its children, and on POSIX its whole session."""
-    family: list[psutil.Process] = []
-    with suppress(psutil.Error):
-        family = psutil.Process(process.pid).children(recursive=True)
-    if sys.platform != "win32":
-        # Also reaches children whose parent has ended.
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-    process.kill()
-    for child in family:
-        with suppress(psutil.Error):
-            child.kill()
-    process.wait()

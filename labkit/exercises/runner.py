@@ -1,7 +1,7 @@
 """The child process in which a learner's cells and the tests run.
 
-`processes.py` starts this file as a script; nobody imports it. It needs the
-standard library, IPython and psutil only.
+`confinement.py` goes on with this file as a script; nobody imports it. It
+needs the standard library, IPython and psutil only.
 
 The learner's cells run in an IPython shell, as in JupyterLab. A test is
 different: it was compiled before any of the learner's code ran, it is
@@ -42,10 +42,11 @@ def serve() -> None:
     The parent sends the whole job as one line of JSON, then the number of
     each step with a token. Replies leave by what was standard output; what
     the learner prints goes to standard error, where the parent counts it.
-    The one argument is the parent's process id.
+    The one argument is the id of the process to end with, or 0.
     """
     parent = int(sys.argv.pop())
-    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+    if parent:
+        threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
     replies = os.dup(1)
     requests = os.fdopen(os.dup(0), "rb")
     os.dup2(2, 1)

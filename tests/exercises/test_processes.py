@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from uuid import uuid4
 
 import psutil
 import pytest
@@ -270,19 +271,28 @@ if os.name == "posix":
     CHILDREN["an orphan"] = ("", "\nimport os\nos._exit(0)")
 
 
-def ended(pid: int) -> bool:
-    """Whether a process is gone; a zombie waits for its parent only."""
-    try:
-        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
-    except psutil.NoSuchProcess:
-        return True
+def running(token: str) -> list[psutil.Process]:
+    """Processes with the token in their command line, but no zombies.
+
+    By it, as a number means another process where they run apart.
+    """
+    found = []
+    for process in psutil.process_iter(["cmdline", "status"]):
+        told = process.info
+        ended = told["status"] == psutil.STATUS_ZOMBIE
+        if not ended and any(token in text for text in told["cmdline"] or ()):
+            found.append(process)
+    return found
 
 
-def ends_soon(pid: int) -> bool:
+def ends_soon(token: str) -> bool:
     deadline = time.monotonic() + 20
-    while not ended(pid) and time.monotonic() < deadline:
+    while running(token) and time.monotonic() < deadline:
         time.sleep(0.05)
-    return ended(pid)
+    left = running(token)
+    for process in left:
+        process.kill()
+    return not left
 
 
 @pytest.mark.parametrize(
@@ -291,15 +301,17 @@ def ends_soon(pid: int) -> bool:
 def test_processes_that_a_learner_started_are_ended(
     how: str, then: str, tmp_path: Path
 ) -> None:
-    note = tmp_path / "pid"
+    token = uuid4().hex
     start = (
         "import pathlib, subprocess, sys\n"
-        "run = [sys.executable, '-c', 'import time; time.sleep(600)']\n"
+        "code = 'import time; time.sleep(600)'\n"
+        f"run = [sys.executable, '-c', code, {token!r}]\n"
         f"child = subprocess.Popen(run{how})\n"
-        f"pathlib.Path({str(note)!r}).write_text(str(child.pid)){then}"
+        f"pathlib.Path({str(tmp_path / 'started')!r}).touch(){then}"
     )
     run_steps([own(start), check("pass")], LIMITS)
-    assert ends_soon(int(note.read_text()))
+    assert (tmp_path / "started").exists()
+    assert ends_soon(token)
 
 
 def test_an_interrupted_start_leaves_no_process(
@@ -318,12 +330,10 @@ def test_an_interrupted_start_leaves_no_process(
 def test_the_process_ends_with_a_parent_that_is_killed(
     tmp_path: Path,
 ) -> None:
-    note = tmp_path / "pid"
+    note = tmp_path / "started"
     cell = (
-        "import os, pathlib\n"
-        f"path = pathlib.Path({str(note)!r})\n"
-        "path.with_suffix('.new').write_text(str(os.getpid()))\n"
-        "path.with_suffix('.new').replace(path)\n"
+        "import pathlib\n"
+        f"pathlib.Path({str(note)!r}).touch()\n"
         "while True: pass"
     )
     script = (
@@ -334,13 +344,14 @@ def test_the_process_ends_with_a_parent_that_is_killed(
         deadline = time.monotonic() + 60
         while not note.exists() and time.monotonic() < deadline:
             time.sleep(0.05)
+        family = psutil.Process(parent.pid).children(recursive=True)
         parent.kill()
-    pid = int(note.read_text())
-    try:
-        assert ends_soon(pid)
-    finally:
-        if not ended(pid):
-            psutil.Process(pid).kill()
+    assert note.exists()
+    assert family
+    left = psutil.wait_procs(family, timeout=20)[1]
+    for process in left:
+        process.kill()
+    assert left == []
 
 
 if sys.platform != "win32":

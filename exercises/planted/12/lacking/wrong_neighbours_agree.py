@@ -1,0 +1,32 @@
+# Fails: test_lacking_agreement
+def lacking(text):
+    """What keeps a document from being a baseline: pairs (result, word)."""
+    from statistics import median
+
+    try:
+        found = json.loads(text)
+        results = found["results"]
+        known = found["schema"] == "labkit.baseline"
+    except (ValueError, KeyError, TypeError, RecursionError):
+        known = False
+    if not known or not isinstance(results, list):
+        return [(0, "document")]
+    faults = [] if len(results) == 3 else [(0, "results")]
+    medians = []
+    for number, result in enumerate(results, 1):
+        protocol, (quantity,) = result["protocol"], result["quantities"]
+        (samples,) = quantity["samples"]
+        middle, value = median(samples), quantity["record"]["value"]
+        holds = {
+            "machine": result["machine"] == results[0]["machine"],
+            "warmups": protocol["warmups"] >= 2,
+            "repeats": protocol["repeats"] >= 5,
+            "samples": protocol["repeats"] == len(samples),
+            "value": abs(value - middle) <= 1e-6 * middle,
+        }
+        faults += [(number, word) for word in holds if not holds[word]]
+        medians.append(middle)
+    pairs = [medians[n : n + 2] for n in range(len(medians) - 1)]
+    if any(max(pair) > 1.1 * min(pair) for pair in pairs):
+        faults.append((0, "agreement"))
+    return faults
