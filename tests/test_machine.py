@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import time
 import platform
 import subprocess
 import sys
+import time
 from dataclasses import asdict
 from pathlib import Path
 
