@@ -87,10 +87,9 @@ def test_what_a_stranger_looks_for_is_there(name: str) -> None:
 
 def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     words = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "-q"]
-    folders = ["-d", tmp_path / "trees", "-c", SITE, ROOT, tmp_path / "html"]
-    done = subprocess.run(
-        [*words, *folders], capture_output=True, text=True, check=False
-    )
+    words += ["-d", str(tmp_path / "trees"), "-c", str(SITE)]
+    words += [str(ROOT), str(tmp_path / "html")]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     page = (
         tmp_path / "html" / "notebooks" / "02_benchmark_fairly.html"
