@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from labkit import tables
@@ -61,7 +62,8 @@ def form(runs: Runs, objectives: Objectives) -> Any:
     said = ipywidgets.HTML()
 
     def update(_: object = None) -> None:
-        chosen = Objectives(**{n: each.value for n, each in bounds.items()})
+        moved = {name: each.value for name, each in bounds.items()}
+        chosen = replace(objectives, **moved)
         said.value = tables.as_html(rows(runs[server.value], chosen))
 
     controls = [server, *bounds.values()]

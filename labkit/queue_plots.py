@@ -192,7 +192,9 @@ def intervals(
             figsize=(7, 3.8),
             layout="constrained",
             sharex=True,
+            squeeze=False,
         )
+        grid = grid[0]
     colours = {True: COLOURS[0], False: COLOURS[1]}
     marks = {True: "|", False: "x"}
     for axes, (name, found) in zip(grid, panels.items(), strict=True):

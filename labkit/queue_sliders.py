@@ -17,12 +17,14 @@ if TYPE_CHECKING:
 
     from labkit.queue_simulation import Visit
 
-LOADS = (30, 60, 80, 90, 95, 105)
+LOADS = (40, 60, 80, 90, 95, 105)
 """In per cent of the capacity of all slots."""
 VARIATIONS = (0.0, 1.0, 2.0)
 MOST_SLOTS = 4
 COUNT = 2000
 """Requests of a simulated run; the first quarter does not count."""
+NEAR_FULL = 0.9
+"""Beyond this load such a run is too short to reach the long run."""
 RUNS = 10
 SHOWN = 200
 """Service times that the picture spans."""
@@ -176,9 +178,10 @@ def _simulated(choice: Choice) -> str:
         counted = choice.simulated(COUNT, seed)[COUNT // 4 :]
         means.append(fmean(visit.wait_s for visit in counted))
     low, high = (1e3 * end for end in (min(means), max(means)))
+    short = ", too short for the long run" if choice.load > NEAR_FULL else ""
     return (
         f"{1e3 * fmean(means):,.0f} ms; {RUNS} runs from {low:,.0f} to"
-        f" {high:,.0f}"
+        f" {high:,.0f}{short}"
     )
 
 

@@ -21,6 +21,9 @@ from dataclasses import dataclass
 
 from labkit.errors import LabError
 
+FULL = 1 - 1e-9
+"""A load from here on is one: (1 / mean) x mean may round to a little less."""
+
 
 @dataclass(frozen=True)
 class Bounds:
@@ -73,7 +76,7 @@ def mg1_wait_s(
     """
     busy = utilization(rate_per_s, mean_s)
     _require(variance_s2=variance_s2)
-    if busy >= 1:
+    if busy >= FULL:
         return None
     return (busy * mean_s + rate_per_s * variance_s2) / (2 * (1 - busy))
 
@@ -116,7 +119,7 @@ def mm1_time_percentile_s(
     """
     busy = utilization(rate_per_s, mean_s)
     beyond = _beyond(q)
-    if busy >= 1:
+    if busy >= FULL:
         return None
     return mean_s / (1 - busy) * -math.log(beyond)
 
@@ -133,7 +136,7 @@ def erlang_c(rate_per_s: float, mean_s: float, slots: int) -> float | None:
     needs no factorials. Both: Kleinrock (1975), chapter 3.
     """
     busy = utilization(rate_per_s, mean_s, slots)
-    if busy >= 1:
+    if busy >= FULL:
         return None
     offered = rate_per_s * mean_s
     refused = 1.0

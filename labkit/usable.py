@@ -93,7 +93,8 @@ def sentence_length(text: str, *, ended: bool = False) -> int | None:
     A sentence ends with a full stop, a question or an exclamation mark,
     and quotes or brackets behind it, before white space; the white space
     is counted, for without it "3." could become 3.14. If the answer has
-    `ended`, its end will do. An abbreviation is taken for an end.
+    `ended`, its end will do; that this is so is known at `whole_ms` only.
+    An abbreviation is taken for an end.
     """
     found = SENTENCE.search(text)
     if found is None and ended:
@@ -120,13 +121,18 @@ def object_length(text: str) -> int | None:
 
 
 def object_span(text: str) -> tuple[int, int] | None:
-    """Begin and end of the first complete JSON object in the text."""
+    """Begin and end of the first JSON object, if it is complete.
+
+    While one is still open, the objects within it are none of their own.
+    """
     begin = text.find("{")
     while begin >= 0:
         scanner = ObjectScanner()
         scanner.feed(text[begin:])
         if scanner.state == "complete":
             return begin, begin + scanner.length
+        if scanner.state == "open":
+            return None
         begin = text.find("{", begin + 1)
     return None
 

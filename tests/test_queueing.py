@@ -396,3 +396,12 @@ def test_no_closed_loop_beats_its_bounds(
     rate, time_s = closed_loop(clients, think_s, slots, 1)
     assert rate < 1.05 * bounds.rate_per_s
     assert time_s > 0.95 * bounds.time_s
+
+
+@pytest.mark.parametrize("mean_s", [0.013, 0.049, 0.199])
+@pytest.mark.parametrize("slots", [1, 3])
+def test_full_is_full_however_it_is_rounded(mean_s: float, slots: int) -> None:
+    rate = slots / mean_s
+    assert queueing.mmc_wait_s(rate, mean_s, slots) is None
+    if slots == 1:
+        assert queueing.mg1_wait_s(rate, mean_s, mean_s**2) is None

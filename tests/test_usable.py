@@ -115,7 +115,7 @@ def test_stop_across_tokens() -> None:
         ('Sure: {"a": 1} and {"b": 2}', (6, 14)),
         ('```json\n{"a": {}}\n```', (8, 17)),
         ('{name} is {"a": 1}', (10, 18)),
-        ('{"a": {"b": 1}', (6, 14)),
+        ('{"a": {"b": 1}', None),
         ('{"a": "}', None),
         ("[1, 2]", None),
         ("", None),
@@ -313,3 +313,8 @@ def test_share_within_a_limit() -> None:
     found = [usable.share_within(tasks, limit) for limit in (99, 100, 1000)]
     assert found == pytest.approx([0, 1 / 3, 2 / 3])
     assert usable.share_within([], 100) is None
+
+
+def test_an_object_within_an_open_one_is_not_the_answer() -> None:
+    assert usable.object_span('{"items": [{"x": 1}, {"x": 2') is None
+    assert usable.object_span('{ no object. {"x": 1} ') == (13, 21)

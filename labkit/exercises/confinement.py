@@ -8,8 +8,9 @@ and goes on with `runner.py` in the same process. What holds afterwards:
 - "network": on Linux, in a network namespace of its own. Nothing answers
   there but the process's own loopback.
 - "processes": on Linux, in a process namespace of its own. Processes outside
-  cannot be seen or killed, and whatever was started inside ends with the
-  runner, however it cut itself loose.
+  cannot be signalled, and are not seen but by code that undoes the mount of
+  /proc; whatever was started inside ends with the runner, however it cut
+  itself loose. Shared memory of System V is its own, too.
 
 Everywhere an audit hook refuses connections to other machines and signals to
 processes that are not the learner's. It tells honest code at once and stops
@@ -39,6 +40,7 @@ _RUNNER = str(Path(__file__).with_name("runner.py"))
 
 # From <sched.h>, <sys/mount.h>, <sys/prctl.h> and <linux/sockios.h>.
 _NEW_MOUNTS = 0x0002_0000
+_NEW_IPC = 0x0800_0000
 _NEW_USER = 0x1000_0000
 _NEW_PIDS = 0x2000_0000
 _NEW_NETWORK = 0x4000_0000
@@ -48,7 +50,7 @@ _PARENT_DEATH_SIGNAL = 1
 _SET_INTERFACE_FLAGS = 0x8914
 _UP = 1
 
-_APART = _NEW_NETWORK | _NEW_PIDS | _NEW_MOUNTS
+_APART = _NEW_NETWORK | _NEW_PIDS | _NEW_MOUNTS | _NEW_IPC
 # The best first. In a user namespace of its own not even root has a way
 # back. Some systems refuse one, containers often the new /proc.
 _LEVELS = (

@@ -75,10 +75,11 @@ def written(folder: Path, enough: int) -> int:
     while folders and total <= enough:
         with suppress(OSError), os.scandir(folders.pop()) as entries:
             for entry in entries:
-                if entry.is_dir(follow_symlinks=False):
-                    folders.append(Path(entry.path))
-                found = entry.stat(follow_symlinks=False)
-                total += max(_LEAST_BYTES, found.st_size)
+                with suppress(OSError):  # it may be gone by now
+                    if entry.is_dir(follow_symlinks=False):
+                        folders.append(Path(entry.path))
+                    found = entry.stat(follow_symlinks=False)
+                    total += max(_LEAST_BYTES, found.st_size)
     return total
 
 

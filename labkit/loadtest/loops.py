@@ -235,10 +235,11 @@ class Load(Generic[S]):
 
 
 def _due(requests: Sequence[S], start_ns: int) -> list[tuple[S, int]]:
-    """Each with its moment: the first, whichever it is, is due at once."""
-    first = min((each.offset_ns or 0 for each in requests), default=0)
+    """Each with its moment, in order: the first is due at once."""
+    ordered = sorted(requests, key=lambda each: each.offset_ns or 0)
+    first = ordered[0].offset_ns or 0 if ordered else 0
     return [
-        (each, start_ns + (each.offset_ns or 0) - first) for each in requests
+        (each, start_ns + (each.offset_ns or 0) - first) for each in ordered
     ]
 
 

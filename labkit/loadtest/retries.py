@@ -1,7 +1,8 @@
 """What a client does when a request failed: how often, when, how many.
 
 Each piece is a policy without a clock. `Retrying` stands around a client and
-is a client itself, for `drive` and for load tests. Standard library only.
+is a client itself, for `drive`. It is none for evidence, where each request is
+sent once. Standard library only.
 """
 
 from __future__ import annotations

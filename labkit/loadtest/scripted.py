@@ -196,12 +196,13 @@ def parse(received: bytes) -> tuple[str, str, dict[str, Any], bytes] | None:
     first, *lines = head.decode("latin-1").split("\r\n")
     pairs = (line.partition(":") for line in lines)
     headers = {name.strip().lower(): value.strip() for name, _, value in pairs}
-    length = int(headers.get("content-length", "0"))
+    told = headers.get("content-length", "0")
+    length = int(told) if told.isascii() and told.isdigit() else 0
     if len(rest) < length:
         return None
     try:
         body = json.loads(rest[:length] or b"{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         body = {}
     path = first.split(" ")[1] if " " in first else ""
     name = headers.get("x-request-id", "")

@@ -157,7 +157,8 @@ class Dialect:
         options = options if isinstance(options, dict) else {}
         self._usage = bool(options.get("include_usage"))
         self._each = bool(options.get("continuous_usage_stats"))
-        self._prompt_tokens = len(body.get("prompt_ids") or ()) or 1
+        ids = body.get("prompt_ids")
+        self._prompt_tokens = (len(ids) if isinstance(ids, list) else 0) or 1
         self.sent = 0
         """Tokens so far."""
 

@@ -250,3 +250,9 @@ def test_a_fault_of_the_client_is_raised(is_open: bool) -> None:
         else:
             closed_loop(stub, requests(9), clients=1)
     assert len(stub.sent) < 9
+
+
+def test_an_open_loop_sends_in_the_order_of_the_moments() -> None:
+    stub = Stub(short)
+    open_loop(stub, requests(2), [300 * MS, 0])
+    assert [each.name for each in stub.sent] == ["m001", "m000"]

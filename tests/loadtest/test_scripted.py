@@ -129,3 +129,20 @@ def test_a_process_plays_and_tells(
     # The two processes have one clock.
     assert record.arrivals[0].server_ns is not None
     assert record.sent_ns < record.arrivals[0].server_ns < record.end_ns
+
+
+@pytest.mark.parametrize(
+    ("length", "body"),
+    [("abc", "{}"), ("-1", "{}"), ("200000", "[" * 200_000), ("9", "{" * 9)],
+)
+def test_whatever_is_asked_is_played(length: str, body: str) -> None:
+    asked = f"POST /stream HTTP/1.1\r\nContent-Length: {length}\r\n\r\n{body}"
+    found = scripted.parse(asked.encode())
+    assert found is not None
+    assert found[:3] == ("/stream", "", {})
+
+
+@pytest.mark.parametrize("ids", [5, "abc", None, {"a": 1}, []])
+def test_prompt_ids_that_are_none_are_one_token(ids: object) -> None:
+    dialect = timelines.Dialect("/stream", {"prompt_ids": ids})
+    assert b'"prompt_tokens": 1' in dialect.event(Step(0, "start"), 0)
