@@ -43,15 +43,3 @@ def visits(
         ends_s.append(start_s + service_s)
         found.append(Visit(arrival_s, start_s, ends_s[-1]))
     return found
-
-
-def erlang_b(load: float) -> float:
-    """Share refused by one slot without a line; `load` is rate x mean.
-
-    load / (1 + load): Poisson arrivals, service times of any distribution
-    (A. K. Erlang 1917; for one slot it follows from counting one cycle of
-    idle, busy, idle). LabError for a negative load.
-    """
-    if load < 0:
-        raise LabError(f"The load is {load}: give 0 or more.")
-    return load / (1 + load)

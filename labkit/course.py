@@ -58,7 +58,8 @@ def notebooks(root: Path | None = None) -> list[Path]:
 def without_home(text: str) -> str:
     """The text with this person's home folder written as ~.
 
-    Only whole names in a path count: /home/ada_data is not in /home/ada.
+    Only whole names in a path count: a folder whose name begins like the
+    home's is not in it.
     """
     try:
         home = Path.home()

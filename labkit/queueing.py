@@ -81,6 +81,17 @@ def mg1_wait_s(
     return (busy * mean_s + rate_per_s * variance_s2) / (2 * (1 - busy))
 
 
+def erlang_b(load: float) -> float:
+    """Share refused by one slot without a line; `load` is rate x mean.
+
+    load / (1 + load): Poisson arrivals, service times of any distribution
+    (A. K. Erlang 1917; for one slot it follows from counting one cycle of
+    idle, busy, idle).
+    """
+    _require(load=load)
+    return load / (1 + load)
+
+
 def mm1_wait_s(rate_per_s: float, mean_s: float) -> float | None:
     """Mean wait, M/M/1: M/G/1 with exponential service times.
 

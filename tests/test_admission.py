@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from labkit import admission
+from labkit import admission, queueing
 from labkit.errors import LabError
 from labkit.loadtest import drive, schedule
 from labkit.loadtest.client import Client
@@ -81,7 +81,7 @@ def test_nobody_waits(load: float, variation: float) -> None:
     services = with_spread(1.0, variation, 60_000, drawn)
     found = admission.visits(arrivals, services, max_waiting=0)
     assert found.count(None) / 60_000 == pytest.approx(
-        admission.erlang_b(load), abs=0.01
+        queueing.erlang_b(load), abs=0.01
     )
 
 
@@ -127,5 +127,5 @@ def test_bad_input() -> None:
         admission.visits([0.0], [1.0], -1)
     with pytest.raises(LabError, match="1 arrivals and 2"):
         admission.visits([0.0], [1.0, 1.0], 1)
-    with pytest.raises(LabError, match="The load is -1"):
-        admission.erlang_b(-1)
+    with pytest.raises(LabError, match="load is -1"):
+        queueing.erlang_b(-1)
