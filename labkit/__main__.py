@@ -148,6 +148,24 @@ def publish(lesson: LessonNumber) -> None:
     print(f"Published as {path.relative_to(course.folder())}.")
 
 
+@app.command(epilog="Example: python -m labkit badges OWNER/NAME")
+def badges(
+    repository: Annotated[str, typer.Argument(metavar="OWNER/NAME")],
+    branch: Annotated[
+        str, typer.Option(help="The branch that is opened.")
+    ] = "main",
+) -> None:
+    """Write the course's address on GitHub, with badges, into its files."""
+    from labkit import badges, course
+
+    root = course.folder()
+    changed = badges.write(root, repository, branch)
+    for path in changed:
+        print(f"Changed {path.relative_to(root)}.")
+    if not changed:
+        print("Nothing to change: every file names it already.")
+
+
 @app.command(epilog="Example: python -m labkit exercise 01")
 def exercise(
     lesson: LessonNumber,

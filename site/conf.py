@@ -6,6 +6,8 @@ notebooks, README and docs lead to the same places here and there.
 
 from __future__ import annotations
 
+import tomllib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
@@ -56,7 +58,20 @@ autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True}
 
 html_theme = "sphinx_book_theme"
-html_theme_options = {"home_page_in_toc": True}
+html_theme_options: dict[str, Any] = {"home_page_in_toc": True}
+_pyproject = Path(__file__).parents[1] / "pyproject.toml"
+_about = tomllib.loads(_pyproject.read_text(encoding="utf-8"))["project"]
+# `python -m labkit badges` writes it; until then no page has these buttons.
+if _repository := _about.get("urls", {}).get("Repository"):
+    html_theme_options |= {
+        "repository_url": _repository,
+        "use_repository_button": True,
+        "launch_buttons": {
+            "binderhub_url": "https://mybinder.org",
+            "colab_url": "https://colab.research.google.com",
+            "notebook_interface": "jupyterlab",
+        },
+    }
 
 
 class Everyone(SphinxDirective):

@@ -1,0 +1,167 @@
+"""The course's address is written everywhere, and only with a name."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import tomllib
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import pytest
+import yaml
+from IPython.core.inputtransformer2 import TransformerManager
+
+from labkit import badges, course
+from labkit.errors import LabError
+
+ROOT = Path(__file__).parents[1]
+FILES = ("README.md", "pyproject.toml", "CITATION.cff")
+
+
+def texts(root: Path) -> dict[str, str]:
+    paths = [root / name for name in FILES] + course.notebooks(root)
+    return {path.name: path.read_text(encoding="utf-8") for path in paths}
+
+
+def colab_cells(root: Path) -> list[str]:
+    """The source of the cell `colab` of each lesson."""
+    notebooks = [
+        json.loads(path.read_text(encoding="utf-8"))
+        for path in course.notebooks(root)
+    ]
+    return [
+        "".join(cell["source"])
+        for notebook in notebooks
+        for cell in notebook["cells"]
+        if cell["id"] == "colab"
+    ]
+
+
+@pytest.fixture
+def course_copy(tmp_path: Path) -> Path:
+    for name in FILES:
+        shutil.copy(ROOT / name, tmp_path)
+    shutil.copytree(ROOT / "notebooks", tmp_path / "notebooks")
+    return tmp_path
+
+
+def test_every_file_names_the_repository(course_copy: Path) -> None:
+    changed = badges.write(course_copy, "someone/lab", "main")
+    assert len(changed) == len(FILES) + len(course.notebooks(course_copy))
+    found = texts(course_copy)
+    for path in course.notebooks(course_copy):
+        place = f"notebooks/{path.name}"
+        assert (
+            "https://mybinder.org/v2/gh/someone/lab/main"
+            f"?urlpath=lab/tree/{place})" in found["README.md"]
+        )
+        assert f"/github/someone/lab/blob/main/{place})" in found["README.md"]
+        assert (
+            "git clone -q https://github.com/someone/lab lab"
+            in (found[path.name])
+        )
+    urls = tomllib.loads(found["pyproject.toml"])["project"]["urls"]
+    assert urls == {"Repository": "https://github.com/someone/lab"}
+    cited = yaml.safe_load(found["CITATION.cff"])
+    assert cited["repository-code"] == "https://github.com/someone/lab"
+
+
+def test_only_what_the_address_needs_is_changed(course_copy: Path) -> None:
+    badges.write(course_copy, "someone/lab", "main")
+    after = texts(course_copy)
+    for name, before in texts(ROOT).items():
+        lines = before.splitlines()
+        rest = [x for x in after[name].splitlines() if x not in lines]
+        assert all(
+            "someone/lab" in x
+            or "without installing" in x
+            or "| --- |" in x
+            or x == "[project.urls]"
+            for x in rest
+        ), name
+
+
+def test_a_second_time_changes_nothing(course_copy: Path) -> None:
+    badges.write(course_copy, "someone/lab", "main")
+    assert badges.write(course_copy, "someone/lab", "main") == []
+
+
+def test_a_fork_takes_the_place_of_the_first(course_copy: Path) -> None:
+    badges.write(course_copy, "someone/lab", "main")
+    badges.write(course_copy, "other/fork.2", "next")
+    for name, text in texts(course_copy).items():
+        assert "someone/lab" not in text, name
+        assert "other/fork.2" in text, name
+
+
+@pytest.mark.parametrize(
+    "name", ["", "lab", "a/b/c", "https://github.com/a/b", "a b/c", "-a/b"]
+)
+def test_what_is_no_repository_is_refused(
+    course_copy: Path, name: str
+) -> None:
+    with pytest.raises(LabError, match="OWNER/NAME"):
+        badges.write(course_copy, name, "main")
+    assert texts(course_copy) == texts(ROOT)
+
+
+def test_a_branch_with_a_slash_is_refused(course_copy: Path) -> None:
+    with pytest.raises(LabError, match="branch"):
+        badges.write(course_copy, "someone/lab", "a/b")
+
+
+@pytest.mark.parametrize(
+    ("name", "lost"),
+    [
+        ("README.md", "| lesson |"),
+        ("pyproject.toml", "[project.scripts]"),
+        ("notebooks/05_kv_cache_memory.ipynb", "git clone"),
+    ],
+)
+def test_a_file_without_the_place_leaves_all_as_they_are(
+    course_copy: Path, name: str, lost: str
+) -> None:
+    path = course_copy / name
+    path.write_text(path.read_text(encoding="utf-8").replace(lost, "x"))
+    before = texts(course_copy)
+    with pytest.raises(LabError, match=path.name):
+        badges.write(course_copy, "someone/lab", "main")
+    assert texts(course_copy) == before
+
+
+def test_the_cell_is_the_same_in_every_lesson() -> None:
+    cells = colab_cells(ROOT)
+    assert len(cells) == len(course.notebooks(ROOT))
+    assert len(set(cells)) == 1
+
+
+def done_by_the_cell() -> list[tuple[str, ...]]:
+    """What IPython is asked for when the cell is run."""
+    asked: list[tuple[str, ...]] = []
+    shell = SimpleNamespace(
+        run_line_magic=lambda name, line: asked.append((name, line)),
+        system=lambda line: asked.append(("system", line)),
+    )
+    (source,) = set(colab_cells(ROOT))
+    code = TransformerManager().transform_cell(source)
+    names = {"get_ipython": lambda: shell}
+    exec(compile(code, "colab", "exec"), names)
+    return asked
+
+
+def test_the_cell_does_nothing_on_a_machine_of_ones_own() -> None:
+    assert done_by_the_cell() == []
+
+
+def test_the_cell_fetches_and_installs_the_course_on_colab(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setitem(sys.modules, "google.colab", ModuleType("colab"))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    asked = done_by_the_cell()
+    assert [name for name, _ in asked] == [
+        *("cd", "system", "cd", "env", "pip", "system")
+    ]
+    assert sys.path[-1] == ".."
