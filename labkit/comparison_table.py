@@ -11,6 +11,7 @@ from labkit.records import Value
 from labkit.stats import Interval
 
 LONGEST_LIST = 4
+MANY = 10_000
 COLUMNS = (
     "quantity",
     "predicted",
@@ -84,15 +85,22 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
 
 
 def figure(value: Value) -> str:
-    """A value for a cell: four digits, a long list by its length."""
+    """A value for a cell: four digits, a long list by its length.
+
+    A large count has its thousands apart, but not in a list, where commas
+    stand between numbers.
+    """
     if value is None:
         return ""
+    if isinstance(value, int) and abs(value) >= MANY:
+        return f"{value:,}"
     if isinstance(value, float):
         return f"{value:.4g}"
     if isinstance(value, list):
         if len(value) > LONGEST_LIST:
             return f"{len(value)} values"
-        return f"[{', '.join(map(figure, value))}]"
+        inner = (str(v) if isinstance(v, int) else figure(v) for v in value)
+        return f"[{', '.join(inner)}]"
     return str(value)
 
 

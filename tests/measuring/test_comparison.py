@@ -444,7 +444,9 @@ def test_long_values_are_counted_in_the_table() -> None:
     assert comparison_table.figure([1, 2, 3, 4]) == "[1, 2, 3, 4]"
     assert comparison_table.figure([1, 2, 3, 4, 5]) == "5 values"
     assert comparison_table.figure(None) == ""
-    assert comparison_table.figure(1234567) == "1234567"
+    assert comparison_table.figure(1234567) == "1,234,567"
+    assert comparison_table.figure(9999) == "9999"
+    assert comparison_table.figure([12345, 6]) == "[12345, 6]"
     assert comparison_table.figure(0.123456) == "0.1235"
 
 
