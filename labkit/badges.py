@@ -34,7 +34,7 @@ HEADING = re.compile(
     re.M,
 )
 URLS = re.compile(r"\[project\.urls\]\nRepository = .*\n\n")
-CLONED = re.compile(r"(git clone -q )\S+( lab)")
+CLONED = re.compile(r"(git clone -q )\S+( ~/lab)")
 CODE = re.compile(r"^repository-code: .*\n", re.M)
 
 
