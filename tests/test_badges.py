@@ -59,7 +59,7 @@ def test_every_file_names_the_repository(course_copy: Path) -> None:
         )
         assert f"/github/someone/lab/blob/main/{place})" in found["README.md"]
         assert (
-            "git clone -q https://github.com/someone/lab lab"
+            "git clone -q https://github.com/someone/lab ~/lab"
             in (found[path.name])
         )
     urls = tomllib.loads(found["pyproject.toml"])["project"]["urls"]
