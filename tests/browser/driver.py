@@ -37,6 +37,10 @@ SETTINGS = {
 TROUBLE = ("application/vnd.jupyter.error", "application/vnd.jupyter.stderr")
 """Mime types under which the page shows errors and warnings."""
 
+CLOSED_EARLY = "Could not restore the debugger state: Canceled future"
+"""JupyterLab asks each kernel for its debugger, and says this of a notebook
+that was closed before the answer came. `open_next` closes that soon."""
+
 _RUNNING = """() => ({
     prompts: [...document.querySelectorAll(
         '.jp-Notebook .jp-CodeCell .jp-InputPrompt')]
@@ -234,7 +238,8 @@ class Lab:
         return [cell for cell in cells if cell.cell_type == "code"]
 
     def _listen(self, message: ConsoleMessage) -> None:
-        if message.type == "error":
+        early = message.text.startswith(CLOSED_EARLY)
+        if message.type == "error" and not early:
             where = message.location.get("url", "")
             self.console_errors.append(f"{message.text} ({where})")
 
