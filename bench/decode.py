@@ -15,7 +15,6 @@ llama.cpp the timings that its server reports (no HTTP is in them).
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import hashlib
 import importlib.util
@@ -33,6 +32,7 @@ from importlib import metadata
 from pathlib import Path
 from typing import IO, Any
 
+import keeping
 import llama_cpp
 import psutil
 import report as reports
@@ -47,14 +47,12 @@ from labkit import (
     machine,
     observations,
     results,
-    store,
 )
 from labkit.errors import LabError
 from labkit.llama_config import Config
 from labkit.timing import Trials, measure
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
 FILE = "decode.json"
 PROMPT_TOKENS, NEW_TOKENS = 128, 64
 ROUNDS, WARMUPS = 5, 1
@@ -348,52 +346,8 @@ def software(left_out: Sequence[str]) -> dict[str, str]:
     return {**machine.software(), **peer}
 
 
-def path_here() -> Path:
-    """Where the result of this machine and software lies."""
-    folder = machine.slug(machine.identify(), machine.software())
-    return RESULTS / folder / FILE
-
-
-def publish(report: Report, path: Path) -> None:
-    """Print a report, then keep it: what was measured is seen in any case.
-
-    LabError when the disk refuses.
-    """
-    print(reports.as_text(report), flush=True)
-    try:
-        store.write_text(path, reports.to_text(report))
-    except OSError as error:
-        raise LabError(
-            f"The report above could not be kept in {path.parent}"
-            f" ({error.strerror or error}): free space there or make it"
-            " writable, and run this again."
-        ) from error
-    print(f"\nKept in {path}")
-
-
-def main() -> None:
-    """Measure, or show what was measured."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument(
-        "--show",
-        nargs="?",
-        type=Path,
-        const=path_here(),
-        metavar="FILE",
-        help="print a kept result as Markdown",
-    )
-    shown: Path | None = parser.parse_args().show
-    if shown is not None:
-        document = documents.read(shown)
-        print(reports.as_markdown(reports.from_json(document)))
-        return
-    publish(measured(), path_here())
-
-
 if __name__ == "__main__":
     try:
-        main()
+        keeping.run_or_show(__doc__, FILE, reports, measured)
     except LabError as error:
         sys.exit(str(error))

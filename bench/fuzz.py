@@ -11,7 +11,6 @@ asks for a key. `make test` installs what this needs.
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import subprocess
@@ -26,11 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import fuzz_report
+import keeping
 import psutil
 import requests
 from fuzz_report import Report, Standing, Tally
 
-from labkit import documents, machine, results, store
+from labkit import documents, machine, results
 from labkit.errors import LabError
 from labkit.serving.access import Access
 from labkit.serving.app import create_app
@@ -40,7 +40,6 @@ from labkit.serving.server import BackgroundServer
 
 HERE = Path(__file__).resolve().parent
 CONFIG = HERE / "schemathesis.toml"
-RESULTS = HERE / "results"
 FILE = "fuzz.json"
 KEY = "not a secret"
 HEADERS = {"Authorization": f"Bearer {KEY}"}
@@ -204,39 +203,14 @@ def software() -> dict[str, str]:
     return {"python": python, **found}
 
 
-def path_here() -> Path:
-    """Where the result of this machine and software lies."""
-    folder = machine.slug(machine.identify(), machine.software())
-    return RESULTS / folder / FILE
-
-
-def main() -> int:
-    """Run, or show what was found; 1 when something does not hold."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument(
-        "--show",
-        nargs="?",
-        type=Path,
-        const=path_here(),
-        metavar="FILE",
-        help="print a kept result as Markdown",
-    )
-    shown: Path | None = parser.parse_args().show
-    if shown is not None:
-        document = documents.read(shown)
-        print(fuzz_report.as_markdown(fuzz_report.from_json(document)))
-        return 0
-    report, path = fuzz(), path_here()
-    print(fuzz_report.as_text(report), flush=True)
-    store.write_text(path, fuzz_report.to_text(report))
-    print(f"\nKept in {path}")
-    return 0 if all(c.holds for c in fuzz_report.checks(report)) else 1
+def main() -> None:
+    """Run, or show what was found; status 1 when something does not hold."""
+    report = keeping.run_or_show(__doc__, FILE, fuzz_report, fuzz)
+    keeping.require(fuzz_report, report)
 
 
 if __name__ == "__main__":
     try:
-        sys.exit(main())
+        main()
     except LabError as error:
         sys.exit(str(error))

@@ -12,7 +12,6 @@ against its schedule is no error of the client's and stands apart.
 
 from __future__ import annotations
 
-import argparse
 import sys
 import threading
 import time
@@ -21,13 +20,13 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from functools import partial
 from itertools import count
-from pathlib import Path
 from typing import Any
 
+import keeping
 import loadgen_report as reports
 from loadgen_report import AT_ONCE, NEW, REUSED, Report
 
-from labkit import documents, machine, observations, results, store
+from labkit import machine, observations, results
 from labkit.errors import LabError
 from labkit.loadtest.client import Client
 from labkit.loadtest.lab_target import LabTarget
@@ -36,7 +35,6 @@ from labkit.loadtest.scripted import ScriptedServer
 from labkit.loadtest.timelines import one_by_one
 from labkit.timing import Trials, measure
 
-RESULTS = Path(__file__).resolve().parent / "results"
 FILE = "loadgen.json"
 STREAMS, TOKENS, GAP_MS, FIRST_MS = 50, 100, 20.0, 50.0
 ROUNDS, WARMUPS = 3, 1
@@ -134,38 +132,8 @@ def measured() -> Report:
     )
 
 
-def path_here() -> Path:
-    """Where the result of this machine and software lies."""
-    folder = machine.slug(machine.identify(), machine.software())
-    return RESULTS / folder / FILE
-
-
-def main() -> None:
-    """Measure, or show what was measured."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument(
-        "--show",
-        nargs="?",
-        type=Path,
-        const=path_here(),
-        metavar="FILE",
-        help="print a kept result as Markdown",
-    )
-    shown: Path | None = parser.parse_args().show
-    if shown is not None:
-        document = documents.read(shown)
-        print(reports.as_markdown(reports.from_json(document)))
-        return
-    report = measured()
-    print(reports.as_text(report), flush=True)
-    store.write_text(path_here(), reports.to_text(report))
-    print(f"\nKept in {path_here()}")
-
-
 if __name__ == "__main__":
     try:
-        main()
+        keeping.run_or_show(__doc__, FILE, reports, measured)
     except LabError as error:
         sys.exit(str(error))

@@ -18,7 +18,6 @@ measured.
 
 from __future__ import annotations
 
-import argparse
 import statistics
 import sys
 import time
@@ -30,6 +29,7 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 
+import keeping
 import queueing_report
 from queueing_report import (
     Cell,
@@ -58,8 +58,6 @@ from labkit.loadtest.records import Record, Request
 from labkit.loadtest.scripted import ScriptedServer
 from labkit.queue_simulation import Visit
 
-HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
 FILE = "queueing.json"
 UNFINISHED = "queueing.unfinished.json"
 
@@ -294,11 +292,6 @@ def begun(path: Path) -> Report:
     return kept
 
 
-def folder_here() -> Path:
-    """Where the result of this machine and software lies."""
-    return RESULTS / machine.slug(machine.identify(), machine.software())
-
-
 def run(folder: Path, most: int | None) -> Report | None:
     """Do at most so many parts; the report, once it is finished."""
     unfinished = folder / UNFINISHED
@@ -315,34 +308,22 @@ def run(folder: Path, most: int | None) -> Report | None:
 
 def main() -> None:
     """Run, or show what was kept; status 1 when something does not hold."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument(
-        "--show",
-        nargs="?",
-        type=Path,
-        const=folder_here() / FILE,
-        metavar="FILE",
-        help="print a kept result as Markdown",
-    )
+    parser = keeping.arguments(__doc__, FILE)
     parser.add_argument(
         "--parts", type=int, help="do at most so many parts in this call"
     )
     asked = parser.parse_args()
     if asked.show is not None:
-        document = documents.read(asked.show)
-        kept = queueing_report.from_json(document)
-        print(queueing_report.as_markdown(kept))
+        keeping.show(queueing_report, asked.show)
         return
-    report = run(folder_here(), asked.parts)
+    path = keeping.path_here(FILE)
+    report = run(path.parent, asked.parts)
     if report is None:
         print("Not finished; the next call goes on.")
         return
     print(queueing_report.as_text(report), flush=True)
-    print(f"\nKept in {folder_here() / FILE}")
-    if not all(check.holds for check in queueing_report.checks(report)):
-        sys.exit(1)
+    print(f"\nKept in {path}")
+    keeping.require(queueing_report, report)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,6 @@ is looked at while it has nothing to do.
 
 from __future__ import annotations
 
-import argparse
 import subprocess
 import sys
 import time
@@ -25,16 +24,16 @@ from queue import Empty, SimpleQueue
 from types import TracebackType
 from typing import Any
 
+import keeping
 import soak_clients
 import soak_report
 from soak_clients import ANSWERED, LEFT, PATIENT, REFUSED, WRONG, Outcome, Plan
 from soak_report import Counted, Report, Sample, Seen
 
-from labkit import documents, machine, results, store
+from labkit import documents, machine, results
 from labkit.errors import LabError
 
 HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
 FILE = "soak.json"
 SETTLE_S = 0.2
 IDLE_S = 30.0
@@ -226,36 +225,13 @@ def metrics(url: str) -> dict[str, dict[str, int]]:
     }
 
 
-def path_here() -> Path:
-    """Where the result of this machine and software lies."""
-    folder = machine.slug(machine.identify(), machine.software())
-    return RESULTS / folder / FILE
-
-
 def main() -> None:
     """Run, or show what was kept; status 1 when something does not hold."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").partition("\n")[0]
+    load = Load()
+    report = keeping.run_or_show(
+        __doc__, FILE, soak_report, lambda: soak(load)
     )
-    parser.add_argument(
-        "--show",
-        nargs="?",
-        type=Path,
-        const=path_here(),
-        metavar="FILE",
-        help="print a kept result as Markdown",
-    )
-    shown: Path | None = parser.parse_args().show
-    if shown is not None:
-        document = documents.read(shown)
-        print(soak_report.as_markdown(soak_report.from_json(document)))
-        return
-    report = soak(Load())
-    print(soak_report.as_text(report), flush=True)
-    store.write_text(path_here(), soak_report.to_text(report))
-    print(f"\nKept in {path_here()}")
-    if not all(check.holds for check in soak_report.checks(report)):
-        sys.exit(1)
+    keeping.require(soak_report, report)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,6 @@ simulation.
 
 from __future__ import annotations
 
-import argparse
 import math
 import random
 import sys
@@ -23,12 +22,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from itertools import accumulate, count
-from pathlib import Path
 
+import keeping
 import sweep_report
 from sweep_report import REACH, Case, Report, Virtual
 
-from labkit import documents, machine, results, store
+from labkit import machine, results
 from labkit.errors import LabError
 from labkit.loadtest import drive, rates, schedule
 from labkit.loadtest.client import Client
@@ -40,8 +39,6 @@ from labkit.loadtest.sweep import Count, Measure, Probe, Search, highest_rate
 from labkit.loadtest.timelines import one_by_one
 from labkit.queue_simulation import poisson_arrivals, simulate
 
-HERE = Path(__file__).resolve().parent
-RESULTS = HERE / "results"
 FILE = "sweep.json"
 SEED = 10
 CONFIDENCE = 0.95
@@ -323,36 +320,10 @@ def run(even: Asked = EVEN, at_random: Asked = RANDOM) -> Report:
     )
 
 
-def path_here() -> Path:
-    """Where the result of this machine and software lies."""
-    folder = machine.slug(machine.identify(), machine.software())
-    return RESULTS / folder / FILE
-
-
 def main() -> None:
     """Run, or show what was kept; status 1 when something does not hold."""
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").partition("\n")[0]
-    )
-    parser.add_argument(
-        "--show",
-        nargs="?",
-        type=Path,
-        const=path_here(),
-        metavar="FILE",
-        help="print a kept result as Markdown",
-    )
-    shown: Path | None = parser.parse_args().show
-    if shown is not None:
-        document = documents.read(shown)
-        print(sweep_report.as_markdown(sweep_report.from_json(document)))
-        return
-    report = run()
-    print(sweep_report.as_text(report), flush=True)
-    store.write_text(path_here(), sweep_report.to_text(report))
-    print(f"\nKept in {path_here()}")
-    if not all(check.holds for check in sweep_report.checks(report)):
-        sys.exit(1)
+    report = keeping.run_or_show(__doc__, FILE, sweep_report, run)
+    keeping.require(sweep_report, report)
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ HEADING = re.compile(
     r"^(\| lesson \| the question it answers \|).*\n(\| --- \| --- \|).*$",
     re.M,
 )
-URLS = re.compile(r"\[project\.urls\]\nRepository = .*\n\n")
+URLS = re.compile(r"\[project\.urls\]\n(?:\w+ = .*\n)+\n")
 CLONED = re.compile(r"(git clone -q )\S+( ~/lab)")
 CODE = re.compile(r"^repository-code: .*\n", re.M)
 
@@ -57,7 +57,7 @@ def write(root: Path, repository: str, branch: str) -> list[Path]:
     address = f"{HOST}/{repository}"
     edits: dict[Path, Callable[[str], str]] = {
         root / "README.md": lambda text: readme(text, repository, branch),
-        root / "pyproject.toml": lambda text: pyproject(text, address),
+        root / "pyproject.toml": lambda text: pyproject(text, address, branch),
         root / "CITATION.cff": lambda text: citation(text, address),
     }
     for path in course.notebooks(root):
@@ -97,9 +97,12 @@ def badges(path: str, repository: str, branch: str) -> str:
     )
 
 
-def pyproject(text: str, address: str) -> str:
-    """The project's address, which the site's buttons are made from."""
-    urls = f'[project.urls]\nRepository = "{address}"\n\n'
+def pyproject(text: str, address: str, branch: str) -> str:
+    """The project's addresses, which the site's buttons are made from."""
+    urls = (
+        f'[project.urls]\nRepository = "{address}"\n'
+        f'Lessons = "{address}/tree/{branch}/notebooks"\n\n'
+    )
     before, scripts, after = URLS.sub("", text).partition("[project.scripts]")
     if not scripts:
         raise ValueError("the table [project.scripts] was not found")

@@ -6,11 +6,13 @@ notebooks, README and docs lead to the same places here and there.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
+from ipython_pygments_lexers import IPython3Lexer
 from sphinx.util.docutils import SphinxDirective
 
 from labkit import baselines, course, machines
@@ -62,9 +64,13 @@ html_theme_options: dict[str, Any] = {"home_page_in_toc": True}
 _pyproject = Path(__file__).parents[1] / "pyproject.toml"
 _about = tomllib.loads(_pyproject.read_text(encoding="utf-8"))["project"]
 # `python -m labkit badges` writes it; until then no page has these buttons.
-if _repository := _about.get("urls", {}).get("Repository"):
+if _lessons := _about.get("urls", {}).get("Lessons"):
+    _repository, _branch = re.fullmatch(
+        r"(.+)/tree/([^/]+)/notebooks", _lessons
+    ).groups()
     html_theme_options |= {
         "repository_url": _repository,
+        "repository_branch": _branch,
         "use_repository_button": True,
         "launch_buttons": {
             "binderhub_url": "https://mybinder.org",
@@ -120,6 +126,7 @@ def table(rows: list[tuple[str, ...]]) -> nodes.table:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
-    """Called by Sphinx: make the directive known."""
+    """Called by Sphinx: make the directive known, and magics of notebooks."""
     app.add_directive("every-machine", Everyone)
+    app.add_lexer("python", IPython3Lexer)
     return {"parallel_read_safe": True}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import runpy
 import shutil
 import sys
 import tomllib
@@ -63,7 +64,10 @@ def test_every_file_names_the_repository(course_copy: Path) -> None:
             in (found[path.name])
         )
     urls = tomllib.loads(found["pyproject.toml"])["project"]["urls"]
-    assert urls == {"Repository": "https://github.com/someone/lab"}
+    assert urls == {
+        "Repository": "https://github.com/someone/lab",
+        "Lessons": "https://github.com/someone/lab/tree/main/notebooks",
+    }
     cited = yaml.safe_load(found["CITATION.cff"])
     assert cited["repository-code"] == "https://github.com/someone/lab"
 
@@ -94,6 +98,20 @@ def test_a_fork_takes_the_place_of_the_first(course_copy: Path) -> None:
     for name, text in texts(course_copy).items():
         assert "someone/lab" not in text, name
         assert "other/fork.2" in text, name
+
+
+def test_the_site_has_buttons_once_it_has_an_address(
+    course_copy: Path,
+) -> None:
+    (course_copy / "site").mkdir()
+    shutil.copy(ROOT / "site" / "conf.py", course_copy / "site")
+    conf = str(course_copy / "site" / "conf.py")
+    assert "launch_buttons" not in runpy.run_path(conf)["html_theme_options"]
+    badges.write(course_copy, "someone/lab", "next")
+    options = runpy.run_path(conf)["html_theme_options"]
+    assert options["repository_url"] == "https://github.com/someone/lab"
+    assert options["repository_branch"] == "next"
+    assert {"binderhub_url", "colab_url"} <= set(options["launch_buttons"])
 
 
 @pytest.mark.parametrize(

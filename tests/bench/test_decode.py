@@ -197,37 +197,6 @@ def test_workers_have_the_recorded_settings_alone(
     assert found["LABKIT_NOTE"] == "kept"
 
 
-@pytest.fixture
-def short_report(
-    decode: Any, monkeypatch: pytest.MonkeyPatch
-) -> Callable[..., None]:
-    """Publishes a report that reads "the table"."""
-    monkeypatch.setattr(decode.reports, "as_text", lambda made: "the table")
-    monkeypatch.setattr(decode.reports, "to_text", lambda made: "{}")
-    return lambda path: decode.publish(None, path)
-
-
-def test_a_report_is_printed_and_kept(
-    short_report: Callable[..., None],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    short_report(tmp_path / "a" / "decode.json")
-    assert (tmp_path / "a" / "decode.json").read_text("utf-8") == "{}"
-    assert capsys.readouterr().out.startswith("the table\n")
-
-
-def test_a_disk_that_refuses_loses_no_report(
-    short_report: Callable[..., None],
-    tmp_path: Path,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    (tmp_path / "file").write_text("", encoding="utf-8")
-    with pytest.raises(LabError, match="could not be kept in"):
-        short_report(tmp_path / "file" / "decode.json")
-    assert capsys.readouterr().out == "the table\n"
-
-
 @pytest.mark.parametrize(("rows", "last"), [(1, 1), (8, 8), (128, 1)])
 def test_matrices_alone_reads_each_matrix_once(
     bench: Callable[[str], Any], rows: int, last: int
