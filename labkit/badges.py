@@ -9,7 +9,8 @@ one, and gives the same text when called a second time.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from labkit import course, store
@@ -24,8 +25,12 @@ COLAB, COLAB_IMAGE = (
     "https://colab.research.google.com/github",
     "https://colab.research.google.com/assets/colab-badge.svg",
 )
-REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9-]*/[A-Za-z0-9._-]+")
-BRANCH = re.compile(r"[A-Za-z0-9._-]+")
+REPOSITORY = re.compile(
+    r"[A-Za-z0-9][A-Za-z0-9-]*/(?!\.{1,2}$)(?!.*\.git$)[A-Za-z0-9._-]+"
+)
+BRANCH = re.compile(
+    r"(?![.-])(?!.*\.\.)(?!.*\.lock$)[A-Za-z0-9._-]*[A-Za-z0-9_-]"
+)
 ROW = re.compile(
     r"^(\| \[\d\d [^|]+\]\((notebooks/[^)]+)\) \| [^|\n]+ \|).*$", re.M
 )
@@ -33,8 +38,8 @@ HEADING = re.compile(
     r"^(\| lesson \| the question it answers \|).*\n(\| --- \| --- \|).*$",
     re.M,
 )
-URLS = re.compile(r"\[project\.urls\]\n(?:\w+ = .*\n)+\n")
-CLONED = re.compile(r"(git clone -q )\S+( ~/lab)")
+URLS = re.compile(r"^\[project\.urls\] *\n(?:(?!\[).*\n)*", re.M)
+CLONED = re.compile(r"(git clone -q )(?:-b \S+ )?\S+( ~/lab)")
 CODE = re.compile(r"^repository-code: .*\n", re.M)
 
 
@@ -47,12 +52,12 @@ def write(root: Path, repository: str, branch: str) -> list[Path]:
     if not REPOSITORY.fullmatch(repository):
         raise LabError(
             f"{repository!r} is no repository: write OWNER/NAME, as in the "
-            f"address {HOST}/OWNER/NAME."
+            f"address {HOST}/OWNER/NAME, without .git."
         )
     if not BRANCH.fullmatch(branch):
         raise LabError(
-            f"{branch!r} cannot be used as a branch here: letters, digits, "
-            "dots and dashes only."
+            f"{branch!r} cannot be used as a branch here: take a name of "
+            "letters, digits, dots, dashes and underscores that git allows."
         )
     address = f"{HOST}/{repository}"
     edits: dict[Path, Callable[[str], str]] = {
@@ -61,7 +66,7 @@ def write(root: Path, repository: str, branch: str) -> list[Path]:
         root / "CITATION.cff": lambda text: citation(text, address),
     }
     for path in course.notebooks(root):
-        edits[path] = lambda text: notebook(text, address)
+        edits[path] = lambda text: notebook(text, address, branch)
     changed = {}
     for path, edit in edits.items():
         before = path.read_text(encoding="utf-8")
@@ -98,15 +103,40 @@ def badges(path: str, repository: str, branch: str) -> str:
 
 
 def pyproject(text: str, address: str, branch: str) -> str:
-    """The project's addresses, which the site's buttons are made from."""
-    urls = (
-        f'[project.urls]\nRepository = "{address}"\n'
-        f'Lessons = "{address}/tree/{branch}/notebooks"\n\n'
-    )
-    before, scripts, after = URLS.sub("", text).partition("[project.scripts]")
-    if not scripts:
+    """The project's addresses, which the site's buttons are made from.
+
+    Other addresses that stand there are kept.
+    """
+    named = {
+        "Repository": address,
+        "Lessons": f"{address}/tree/{branch}/notebooks",
+    }
+    if table := URLS.search(text):
+        urls = table[0]
+        text = text[: table.start()] + text[table.end() :]
+        start = table.start()
+    else:
+        urls, start = "[project.urls]\n\n", text.find("[project.scripts]")
+    if start < 0:
         raise ValueError("the table [project.scripts] was not found")
-    return f"{before}{urls}{scripts}{after}"
+    text = text[:start] + _with_urls(urls, named) + text[start:]
+    try:
+        found = tomllib.loads(text)["project"]["urls"]
+    except tomllib.TOMLDecodeError as error:
+        raise ValueError(f"the addresses have no place ({error})") from None
+    if any(found.get(name) != url for name, url in named.items()):
+        raise ValueError("the table [project.urls] was not understood")
+    return text
+
+
+def _with_urls(table: str, named: Mapping[str, str]) -> str:
+    """The lines of a table, of which some entries are set."""
+    head, *lines = table.splitlines(keepends=True)
+    for name, url in reversed(named.items()):
+        entry = re.compile(rf"""["']?{name}["']? *=""")
+        lines = [line for line in lines if not entry.match(line)]
+        lines.insert(0, f'{name} = "{url}"\n')
+    return "".join([head, *lines])
 
 
 def citation(text: str, address: str) -> str:
@@ -114,9 +144,9 @@ def citation(text: str, address: str) -> str:
     return f"{CODE.sub('', text).rstrip()}\nrepository-code: {address}\n"
 
 
-def notebook(text: str, address: str) -> str:
+def notebook(text: str, address: str, branch: str) -> str:
     """What the first cell of a lesson fetches on Colab."""
-    text, found = CLONED.subn(rf"\g<1>{address}\2", text)
+    text, found = CLONED.subn(rf"\g<1>-b {branch} {address}\2", text)
     if found != 1:
         raise ValueError("the cell that fetches the course was not found")
     return text

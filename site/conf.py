@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from docutils import nodes
 from ipython_pygments_lexers import IPython3Lexer
+from sphinx.errors import ConfigError
 from sphinx.util.docutils import SphinxDirective
 
 from labkit import baselines, course, machines
@@ -65,9 +66,12 @@ _pyproject = Path(__file__).parents[1] / "pyproject.toml"
 _about = tomllib.loads(_pyproject.read_text(encoding="utf-8"))["project"]
 # `python -m labkit badges` writes it; until then no page has these buttons.
 if _lessons := _about.get("urls", {}).get("Lessons"):
-    _repository, _branch = re.fullmatch(
-        r"(.+)/tree/([^/]+)/notebooks", _lessons
-    ).groups()
+    if not (_found := re.fullmatch(r"(.+)/tree/([^/]+)/notebooks", _lessons)):
+        raise ConfigError(
+            f"pyproject.toml: Lessons is {_lessons!r}, and should end in "
+            "/tree/BRANCH/notebooks; python -m labkit badges writes it."
+        )
+    _repository, _branch = _found.groups()
     html_theme_options |= {
         "repository_url": _repository,
         "repository_branch": _branch,

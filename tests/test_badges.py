@@ -13,6 +13,7 @@ from types import ModuleType, SimpleNamespace
 import pytest
 import yaml
 from IPython.core.inputtransformer2 import TransformerManager
+from sphinx.errors import ConfigError
 
 from labkit import badges, course
 from labkit.errors import LabError
@@ -60,7 +61,7 @@ def test_every_file_names_the_repository(course_copy: Path) -> None:
         )
         assert f"/github/someone/lab/blob/main/{place})" in found["README.md"]
         assert (
-            "git clone -q https://github.com/someone/lab ~/lab"
+            "git clone -q -b main https://github.com/someone/lab ~/lab"
             in (found[path.name])
         )
     urls = tomllib.loads(found["pyproject.toml"])["project"]["urls"]
@@ -114,8 +115,74 @@ def test_the_site_has_buttons_once_it_has_an_address(
     assert {"binderhub_url", "colab_url"} <= set(options["launch_buttons"])
 
 
+def test_a_lesson_fetches_the_branch(course_copy: Path) -> None:
+    badges.write(course_copy, "someone/lab", "main")
+    badges.write(course_copy, "someone/lab", "next")
+    for cell in colab_cells(course_copy):
+        assert "-q -b next https://github.com/someone/lab ~/lab" in cell
+
+
 @pytest.mark.parametrize(
-    "name", ["", "lab", "a/b/c", "https://github.com/a/b", "a b/c", "-a/b"]
+    "others",
+    [
+        '[project.urls]\n"Bug Tracker" = "https://a.test"\n\n',
+        '[project.urls]\n# ours\nDocs = "https://a.test"\n',
+        '[project.urls]\nLessons = "x"\n\nDocs = "y"\n"Repository" = "z"\n\n',
+    ],
+)
+def test_other_addresses_are_kept(course_copy: Path, others: str) -> None:
+    path = course_copy / "pyproject.toml"
+    before = path.read_text(encoding="utf-8") + "\n" + others
+    path.write_text(before, encoding="utf-8")
+    badges.write(course_copy, "someone/lab", "main")
+    text = path.read_text(encoding="utf-8")
+    urls = tomllib.loads(text)["project"]["urls"]
+    old = tomllib.loads(before)["project"]["urls"]
+    assert urls["Repository"] == "https://github.com/someone/lab"
+    kept = {k: v for k, v in old.items() if k not in ("Repository", "Lessons")}
+    assert kept.items() <= urls.items()
+    assert len(urls) == len(kept) + 2
+    assert badges.write(course_copy, "someone/lab", "main") == []
+
+
+def test_addresses_without_a_place_leave_all_as_they_are(
+    course_copy: Path,
+) -> None:
+    path = course_copy / "pyproject.toml"
+    text = path.read_text(encoding="utf-8")
+    text = text.replace("[project]\n", '[project]\nurls = {Docs = "x"}\n')
+    path.write_text(text, encoding="utf-8")
+    before = texts(course_copy)
+    with pytest.raises(LabError, match="no place"):
+        badges.write(course_copy, "someone/lab", "main")
+    assert texts(course_copy) == before
+
+
+def test_an_edited_address_is_named_by_the_site(course_copy: Path) -> None:
+    (course_copy / "site").mkdir()
+    shutil.copy(ROOT / "site" / "conf.py", course_copy / "site")
+    badges.write(course_copy, "someone/lab", "main")
+    path = course_copy / "pyproject.toml"
+    text = path.read_text(encoding="utf-8").replace("/tree/main", "")
+    path.write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match="/tree/BRANCH/notebooks"):
+        runpy.run_path(str(course_copy / "site" / "conf.py"))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "lab",
+        "a/b/c",
+        "https://github.com/a/b",
+        "a b/c",
+        "-a/b",
+        "a/b.git",
+        "a/.",
+        "a/..",
+        "a/.git",
+    ],
 )
 def test_what_is_no_repository_is_refused(
     course_copy: Path, name: str
@@ -125,9 +192,13 @@ def test_what_is_no_repository_is_refused(
     assert texts(course_copy) == texts(ROOT)
 
 
-def test_a_branch_with_a_slash_is_refused(course_copy: Path) -> None:
+@pytest.mark.parametrize(
+    "name", ["", "a/b", "-x", ".x", "x.", "a..b", "x.lock", "a b", "."]
+)
+def test_what_is_no_branch_is_refused(course_copy: Path, name: str) -> None:
     with pytest.raises(LabError, match="branch"):
-        badges.write(course_copy, "someone/lab", "a/b")
+        badges.write(course_copy, "someone/lab", name)
+    assert texts(course_copy) == texts(ROOT)
 
 
 @pytest.mark.parametrize(
