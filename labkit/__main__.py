@@ -146,6 +146,9 @@ def publish(lesson: LessonNumber) -> None:
     speed = speed_of(runs[0]) if runs else None
     path = publishing.publish(runs, baselines.data_folder(), speed=speed)
     print(f"Published as {path.relative_to(course.folder())}.")
+    if path.with_name(baselines.SPEED_FILE).is_file():
+        print("Commit it with speed.json beside it, which the table of all")
+        print("machines needs.")
 
 
 @app.command(epilog="Example: python -m labkit badges OWNER/NAME")

@@ -185,7 +185,7 @@ def measured(name: str, document: Mapping[str, Any], lesson: str) -> Baseline:
 def pooled(runs: Sequence[Result]) -> tuple[Quantity, ...]:
     """Each quantity of the first run with the samples of all runs.
 
-    Single readings of `info` numbers become one sample; a value that is
+    Single readings, and ratios of them, become one sample; a value that is
     judged as exact or close stays that of the first run.
     """
     by_name = [{q.record.name: q for q in run.quantities} for run in runs]
@@ -262,8 +262,8 @@ def _pool(same: Sequence[Quantity]) -> Quantity:
         for slot in zip(*(q.samples for q in same), strict=True)
     )
     values = [quantity.record.value for quantity in same]
-    single = record.rule == "info" and all(map(records.is_number, values))
-    if not samples and single:
+    judged = record.rule in ("exact", "close")
+    if not samples and not judged and all(map(records.is_number, values)):
         samples = (tuple(map(float, values)),)
     if not samples:
         return same[0]

@@ -60,7 +60,8 @@ def _block(row: Row) -> Iterator[str]:
         yield f"    predicted  {figure(row.predicted)}"
     for beside in row.against:
         key, value, relative = _beside(beside)
-        yield f"    {key:<9}  {value}; yours / its {relative}"
+        beside_it = f"; yours / its {relative}" if relative else ""
+        yield f"    {key:<9}  {value}{beside_it}"
     verdict = f": {row.verdict}" if row.verdict else ""
     yield f"    elsewhere  {row.expected}{verdict}"
 
@@ -95,7 +96,7 @@ def figure(value: Value) -> str:
     if isinstance(value, int) and abs(value) >= MANY:
         return f"{value:,}"
     if isinstance(value, float):
-        return f"{value:.4g}"
+        return f"{value:,.0f}" if abs(value) >= MANY - 0.5 else f"{value:.4g}"
     if isinstance(value, list):
         if len(value) > LONGEST_LIST:
             return f"{len(value)} values"

@@ -17,12 +17,20 @@ from labkit.baselines import Baseline, Refused
 from labkit.comparison_table import figure
 from labkit.errors import LabError
 from labkit.machine import Speed
+from labkit.observations import noise_of
 from labkit.results import Quantity, Result
 
 COLUMNS = ("machine", "value", "its spread", "reads", "normalised", "remarks")
 SECONDS = {"s": 1.0, "ms": 1e-3}
 RATE = "tokens/s"
 YOURS = "yours"
+LEGEND = (
+    "reads: what the machine reads from memory at best. normalised: what it\n"
+    "could have read in that time, or tokens for each GB that it reads; it\n"
+    "says nothing of a time that was scripted or waited. Rates from the\n"
+    "highest down, times and ratios from the lowest up: a lower ratio is not\n"
+    "a better one."
+)
 
 
 @dataclass(frozen=True)
@@ -42,7 +50,10 @@ class Entry:
 
 @dataclass(frozen=True)
 class Ranking:
-    """One quantity on all machines that have it, the best first."""
+    """One quantity on all machines that have it.
+
+    Rates from the highest down, times and ratios from the lowest up.
+    """
 
     name: str
     unit: str
@@ -150,14 +161,16 @@ def as_text(everything: Everyone) -> str:
         for ranking in everything.rankings
     ]
     parts += [f"{r.name}: left out, {r.reason}" for r in everything.refused]
-    return "\n\n".join(parts)
+    return "\n\n".join([*parts, LEGEND])
 
 
 def _is_ranked(quantity: Quantity) -> bool:
     record = quantity.record
     is_time = record.unit in SECONDS or record.unit == RATE
-    is_ratio = record.rule == "ratio"
-    return records.is_number(record.value) and (is_time or is_ratio)
+    measured = record.rule == "info" and is_time
+    return records.is_number(record.value) and (
+        measured or record.rule == "ratio"
+    )
 
 
 def _ranking(
@@ -170,9 +183,15 @@ def _ranking(
     record = quantity.record
     entries = list(_entries(record.name, reference, kept, speeds))
     if own:
-        entries.append(_entry(YOURS, quantity, speeds.get(YOURS)))
+        yours = _entry(YOURS, quantity, speeds.get(YOURS))
+        entries.append(replace(yours, marks=tuple(_noisy(reference))))
     entries.sort(key=lambda e: e.value, reverse=record.unit == RATE)
     return Ranking(record.name, record.unit, tuple(entries))
+
+
+def _noisy(result: Result) -> Iterator[str]:
+    if noise_of(result.observations, result.machine.cores).reasons:
+        yield f"too noisy to quote: compare {result.lesson} says why"
 
 
 def _entries(

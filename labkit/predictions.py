@@ -9,7 +9,9 @@ from __future__ import annotations
 import html
 import json
 import math
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,8 @@ SCHEMA = "labkit.predictions"
 VERSION = 1
 THOUSAND = 3
 """Digits behind a comma that may separate thousands."""
+NUMBER = re.compile(r"\+?[\d.,]*\d")
+"""What something that is more than a number begins with."""
 
 
 @dataclass(frozen=True)
@@ -67,21 +71,27 @@ def save(folder: Path, predictions: Mapping[str, float]) -> None:
         ) from error
 
 
-def parse(text: str) -> float | None:
+def parse(text: str, unit: str = "") -> float | None:
     """The number in a learner's text, None for nothing; 1,5 is 1.5.
 
-    ValueError for what is no finite number above 0, and for 1,000, which
-    some read as one and others as a thousand.
+    The question's own unit may stand behind it. LabError, saying what to
+    write, for what is no finite number above 0, for another unit, and for
+    1,000, which some read as one and others as a thousand.
     """
-    if not text.strip():
+    text = text.strip().removesuffix(unit).strip()
+    if not text:
         return None
-    whole, comma, rest = text.strip().partition(",")
+    whole, comma, rest = text.partition(",")
     if comma and len(rest) == THOUSAND:
-        raise ValueError("one or a thousand")
-    number = float(f"{whole}.{rest}" if comma else whole)
-    if not 0 < number < math.inf:
-        raise ValueError("times, sizes and ratios are above 0")
-    return number
+        raise LabError(f"write {whole}{rest} or {whole}.0: {text} can be both")
+    with suppress(ValueError):
+        number = float(f"{whole}.{rest}" if comma else whole)
+        if 0 < number < math.inf:
+            return number
+    if NUMBER.match(text):
+        asked = f"in {unit}" if unit else "a share as 0.95"
+        raise LabError(f"write a number above 0 alone, {asked}")
+    raise LabError("write a number above 0, such as 1.5")
 
 
 def form(
@@ -123,13 +133,11 @@ def _field(
 
     def changed(change: dict[str, Any]) -> None:
         try:
-            number = parse(change["new"])
+            number = parse(change["new"], question.unit)
             keep(question.name, number)
             said.value = (
                 "no prediction" if number is None else f"kept: {number:g}"
             )
-        except ValueError:
-            said.value = "write a number above 0, such as 1.5"
         except LabError as error:
             said.value = str(error)
 

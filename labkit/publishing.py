@@ -25,6 +25,10 @@ from labkit.results import Quantity, Result, times_more
 RUNS = 3
 AGREEMENT = 0.10
 """Medians of the runs may differ by this part of the smallest."""
+READINGS = 0.50
+"""And so may times and rates that each run read once."""
+CLOCKED = ("s", "ms", "tokens/s", "requests/s")
+"""Units of such readings."""
 FEWEST_WARMUPS = 2
 FEWEST_REPEATS = 5
 """The full protocol of the course, and of the report it follows."""
@@ -47,7 +51,10 @@ PATH = re.compile(
     re.VERBOSE | re.IGNORECASE,
 )
 MAIL = re.compile(r"[\w.+-]+@[\w-]+\.[\w.-]+")
-LOCAL_NAME = re.compile(r"\w\.(?:local|lan)\b", re.IGNORECASE)
+LOCAL_NAME = re.compile(
+    r"\w\.(?:local|localdomain|lan|internal|intranet|home\.arpa)\b",
+    re.IGNORECASE,
+)
 IP = re.compile(
     r"(?<![\d.])\d{1,3}(?:\.\d{1,3}){3}(?!\.?\d)"
     r"|(?<![\w:.])[0-9a-f:.]*:[0-9a-f:.]*:[0-9a-f:.]*(?!\w)",
@@ -77,6 +84,8 @@ def publish(
         raise LabError("\n- ".join(["Not published:", *found]))
     document = baselines.to_json(runs[0].lesson, runs)
     names = personal_names() if personal is None else personal
+    common = _words_of_machine(runs[0])
+    names = [name for name in names if name.lower() not in common]
     told = dict.fromkeys(personal_strings(document, names))
     if told:
         raise LabError(
@@ -151,10 +160,24 @@ def _is_personal(text: str, names: Sequence[str]) -> bool:
     if LOCAL_NAME.search(text) or any(map(_is_ip, IP.findall(text))):
         return True
     return any(
-        re.search(rf"(?<!\w){re.escape(name)}(?!\w)", text, re.IGNORECASE)
+        _named_in(name, text)
         for name in names
         if len(name) >= SHORTEST_NAME and name.lower() not in SHARED_NAMES
     )
+
+
+def _named_in(name: str, text: str) -> bool:
+    """Whether a name stands in a text, alone or as in `ada_notes`, `ada2`."""
+    more = r"[^\W_]" if name[-1].isdigit() else r"[^\W\d_]"
+    pattern = rf"(?<![^\W\d_]){re.escape(name)}(?!{more})"
+    return bool(re.search(pattern, text, re.IGNORECASE))
+
+
+def _words_of_machine(run: Result) -> set[str]:
+    """What every machine of its kind says: as a name it tells of nobody."""
+    here = run.machine
+    said = " ".join((here.cpu, here.system, here.architecture, *run.software))
+    return set(re.findall(r"\w+", said.lower()))
 
 
 def _is_ip(text: str) -> bool:
@@ -260,9 +283,10 @@ def _unfit(run: Result) -> Iterator[str]:
 def _disagreements(runs: Sequence[Result]) -> Iterator[str]:
     """Quantities whose value is not the same in all runs.
 
-    Medians of repeated runs and ratios agree within `AGREEMENT`; counts
-    and tokens by their own rule. Single readings of a clock are not
-    judged: there is no median in them.
+    Medians of repeated runs, and ratios of them, agree within `AGREEMENT`;
+    times and rates that a run read once, within `READINGS`: there is no
+    median in them. Counts and tokens agree by their own rule. Other single
+    figures (bytes, shares, ratios of single readings) are not judged here.
     """
     for same in zip(*(run.quantities for run in runs), strict=True):
         record = same[0].record
@@ -271,16 +295,29 @@ def _disagreements(runs: Sequence[Result]) -> Iterator[str]:
                 for fault in records.problems(record, other.record):
                     yield f"{fault} ({_named([runs[0], run])})"
         elif all(map(_repeated, same)):
-            values = [quantity.record.value for quantity in same]
-            low, high = min(values), max(values)
-            if high - low > AGREEMENT * min(map(abs, values)):
-                lowest, highest = (runs[values.index(v)] for v in (low, high))
-                yield (
-                    f"{record.name}: medians from {low:.4g}"
-                    f" ({lowest.started_utc}) to {high:.4g}"
-                    f" ({highest.started_utc}), more than {AGREEMENT:.0%}"
-                    " apart"
-                )
+            yield from _apart(runs, same, "medians", AGREEMENT)
+        elif record.rule == "info" and record.unit in CLOCKED:
+            yield from _apart(runs, same, "readings", READINGS)
+
+
+def _apart(
+    runs: Sequence[Result],
+    same: Sequence[Quantity],
+    what: str,
+    limit: float,
+) -> Iterator[str]:
+    """The lowest and highest value, if they lie too far from each other."""
+    values = [quantity.record.value for quantity in same]
+    if not all(map(records.is_number, values)):
+        return
+    low, high = min(values), max(values)
+    if high - low > limit * min(map(abs, values)):
+        lowest, highest = (runs[values.index(v)] for v in (low, high))
+        yield (
+            f"{same[0].record.name}: {what} from {low:.4g}"
+            f" ({lowest.started_utc}) to {high:.4g}"
+            f" ({highest.started_utc}), more than {limit:.0%} apart"
+        )
 
 
 def _repeated(quantity: Quantity) -> bool:

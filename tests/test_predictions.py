@@ -29,8 +29,19 @@ def test_numbers_as_people_write_them(text: str, number: object) -> None:
     "text", ["many", "nan", "inf", "1 2", "1.2.3", "1,000", "1,2,3", "0", "-3"]
 )
 def test_what_is_no_number(text: str) -> None:
-    with pytest.raises(ValueError, match=r".+"):
+    with pytest.raises(LabError, match=r"write (a number|1000)"):
         predictions.parse(text)
+
+
+def test_the_units_of_a_number() -> None:
+    assert predictions.parse("95 %", "%") == 95
+    assert predictions.parse("3.5s", "s") == 3.5
+    with pytest.raises(LabError, match=r"a share as 0\.95"):
+        predictions.parse("95 %")
+    with pytest.raises(LabError, match="alone, in s"):
+        predictions.parse("95 ms", "s")
+    with pytest.raises(LabError, match=r"1000 or 1\.0: 1,000 can be both"):
+        predictions.parse("1,000")
 
 
 def test_kept_between_kernels(tmp_path: Path) -> None:

@@ -125,6 +125,20 @@ def test_a_reference_run_takes_its_results_together(
     assert baselines.load(tmp_path, "01") == []
 
 
+def test_ratios_of_single_readings_are_taken_together(
+    make_result: MakeResult,
+) -> None:
+    runs = [
+        make_result(
+            n, quantities=(Quantity(Record("r", value, "", "ratio", low=0)),)
+        )
+        for n, value in enumerate((0.94, 1.02, 0.98))
+    ]
+    (ratio,) = baselines.pooled(runs)
+    assert ratio.record.value == 0.98
+    assert ratio.samples == ((0.94, 1.02, 0.98),)
+
+
 def test_readings_that_are_no_numbers_are_not_taken_together(
     make_result: MakeResult,
 ) -> None:

@@ -448,6 +448,9 @@ def test_long_values_are_counted_in_the_table() -> None:
     assert comparison_table.figure(9999) == "9999"
     assert comparison_table.figure([12345, 6]) == "[12345, 6]"
     assert comparison_table.figure(0.123456) == "0.1235"
+    assert comparison_table.figure(10640.2) == "10,640"
+    assert comparison_table.figure(9999.7) == "10,000"
+    assert comparison_table.figure(-12345.6) == "-12,346"
 
 
 def test_the_json_is_plain(make_result: MakeResult) -> None:

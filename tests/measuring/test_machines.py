@@ -13,7 +13,8 @@ from labkit import baselines, documents, machines, publishing
 from labkit.errors import LabError
 from labkit.machine import Machine, Speed
 from labkit.machines import Everyone, Ranking
-from labkit.results import Protocol, Result
+from labkit.records import Record
+from labkit.results import Protocol, Quantity, Result
 
 MakeResult = Callable[..., Result]
 LONG = "generation_s (128 in, 64 out)"
@@ -86,6 +87,36 @@ def test_what_is_neither_time_nor_ratio_is_left_out(
     (entry,) = ranking(found, LONG).entries
     assert entry.read_gb_per_s is None
     assert "not known" in machines.as_text(found)
+
+
+def test_what_must_match_everywhere_is_not_ranked(
+    tmp_path: Path, make_result: MakeResult
+) -> None:
+    scripted = Quantity(Record("sentence_ms", 260.0, "ms", rule="exact"))
+    kept = Quantity(Record("other_ms", 3.0, "ms"))
+    put(tmp_path, make_result(1, quantities=(scripted, kept)))
+    found = machines.of_lesson("02", tmp_path, None, None)
+    assert {each.name for each in found.rankings} == {"other_ms"}
+
+
+def test_ones_own_noisy_run_is_marked(
+    tmp_path: Path, make_result: MakeResult
+) -> None:
+    put(tmp_path, make_result(1, machine=on("A")))
+    mine = make_result(2, machine=on("Mine"))
+    found = machines.of_lesson("02", tmp_path, mine, None)
+    assert not any(e.marks for e in ranking(found, LONG).entries)
+    # The second half of the session took three times as long.
+    half = len(mine.observations) // 2
+    slower = [
+        replace(seen, seconds=3 * seen.seconds) if place >= half else seen
+        for place, seen in enumerate(mine.observations)
+    ]
+    noisy = replace(mine, observations=tuple(slower))
+    found = machines.of_lesson("02", tmp_path, noisy, None)
+    marks = {e.name: e.marks for e in ranking(found, LONG).entries}
+    assert "too noisy to quote" in marks[machines.YOURS][0]
+    assert "lower ratio is not" in machines.as_text(found)
 
 
 def test_marked_and_refused_as_in_the_comparison(

@@ -266,9 +266,27 @@ def test_quantities_must_come_in_the_same_order(three: list[Result]) -> None:
     assert "same order" in fault
 
 
-def test_single_readings_need_not_agree(three: list[Result]) -> None:
+@pytest.mark.parametrize("unit", ["s", "ms", "tokens/s", "requests/s"])
+def test_single_readings_of_a_clock_agree_by_half(
+    three: list[Result], unit: str
+) -> None:
+    def read(*values: float) -> list[str]:
+        return faults(
+            [
+                with_quantity(run, Quantity(Record("first_load", s, unit)))
+                for run, s in zip(three, values, strict=True)
+            ]
+        )
+
+    assert read(1.0, 1.2, 1.5) == []
+    (fault,) = read(85.4, 136.4, 84.6)
+    assert "first_load: readings from 84.6" in fault
+    assert "50%" in fault
+
+
+def test_other_single_figures_need_not_agree(three: list[Result]) -> None:
     runs = [
-        with_quantity(run, Quantity(Record("first_load_s", s, "s")))
+        with_quantity(run, Quantity(Record("good_share", s)))
         for run, s in zip(three, (1.0, 3.0, 9.0), strict=True)
     ]
     assert faults(runs) == []
@@ -344,6 +362,10 @@ def test_medians_need_the_observations_behind_them(
         "::1",
         "bobs-macbook.local",
         "http://nas.lan/x",
+        "host.internal",
+        "mary_notes",
+        "by Mary2",
+        "notes_mary",
         "on q7",
     ],
 )
@@ -406,6 +428,18 @@ def test_nothing_personal_is_published(
     with pytest.raises(LabError, match="on thebox"):
         publish(named, tmp_path, ["thebox"])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_name_that_every_such_machine_says_tells_of_nobody(
+    three: list[Result], tmp_path: Path
+) -> None:
+    machine = three[0].machine
+    names = [machine.system.lower(), machine.cpu.split()[0], "python"]
+    runs = [
+        replace(run, software={"python": "3.11.7", "os": machine.system})
+        for run in three
+    ]
+    assert publish(runs, tmp_path, names).is_file()
 
 
 def test_by_default_this_machine_and_user_are_the_names(
