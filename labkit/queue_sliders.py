@@ -5,6 +5,7 @@ A reader without a kernel sees a table of the same figures.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from random import Random
 from statistics import fmean
@@ -28,6 +29,8 @@ NEAR_FULL = 0.9
 RUNS = 10
 SHOWN = 200
 """Service times that the picture spans."""
+TOP = 10
+"""The picture's height is a multiple of so many requests."""
 PICTURED = ((80, 0.0, 1), (80, 1.5, 1), (40, 1.5, 2))
 """Load, spread and slots of the committed picture: all of one rate."""
 COLUMNS = (
@@ -75,14 +78,22 @@ class Choice:
         return "Lee-Longton, an approximation"
 
     def simulated(self, count: int, seed: int) -> list[Visit]:
-        """Random arrivals, gamma-distributed service times."""
-        # No secret: a seed is there to give the same run again.
-        draw = Random(seed)  # noqa: S311
+        """Random arrivals, gamma-distributed service times.
+
+        With the same seed a higher rate has the same gaps, made shorter, and
+        the same service times, so that nobody's wait gets shorter.
+        """
+        # No secrets: a seed is there to give the same run again.
         arrivals_s = queue_simulation.poisson_arrivals(
-            self.rate_per_s, count, draw
+            self.rate_per_s,
+            count,
+            Random(f"arrivals {seed}"),  # noqa: S311
         )
         services_s = queue_simulation.with_spread(
-            self.mean_s, self.variation, count, draw
+            self.mean_s,
+            self.variation,
+            count,
+            Random(f"services {seed}"),  # noqa: S311
         )
         return queue_simulation.simulate(arrivals_s, services_s, self.slots)
 
@@ -152,7 +163,7 @@ def form(mean_s: float) -> Any:
 def result(choice: Choice) -> str:
     """What a choice amounts to: a table, and the line over time."""
     wait_s = choice.wait_s
-    head = (f"{choice.load:.0%} load", choice.formula)
+    head = (f"{100 * choice.load:.0f} % load", choice.formula)
     if wait_s is None:
         found = [
             ("mean wait", "none: the line grows as long as requests come"),
@@ -168,7 +179,13 @@ def result(choice: Choice) -> str:
 
 
 def _in_words(wait_s: float, mean_s: float) -> str:
-    return f"{1e3 * wait_s:,.0f} ms, {wait_s / mean_s:.2f} service times"
+    ms, services = _figure(1e3 * wait_s), _figure(wait_s / mean_s)
+    return f"{ms} ms, {services} service times"
+
+
+def _figure(value: float) -> str:
+    """Three digits or more, so that a short wait is not shown as none."""
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _simulated(choice: Choice) -> str:
@@ -177,12 +194,12 @@ def _simulated(choice: Choice) -> str:
     for seed in range(RUNS):
         counted = choice.simulated(COUNT, seed)[COUNT // 4 :]
         means.append(fmean(visit.wait_s for visit in counted))
-    low, high = (1e3 * end for end in (min(means), max(means)))
-    short = ", too short for the long run" if choice.load > NEAR_FULL else ""
-    return (
-        f"{1e3 * fmean(means):,.0f} ms; {RUNS} runs from {low:,.0f} to"
-        f" {high:,.0f}{short}"
+    middle, low, high = (
+        _figure(1e3 * wait_s)
+        for wait_s in (fmean(means), min(means), max(means))
     )
+    short = ", too short for the long run" if choice.load > NEAR_FULL else ""
+    return f"{middle} ms; {RUNS} runs from {low} to {high}{short}"
 
 
 def rows(mean_s: float) -> list[tuple[str, ...]]:
@@ -200,9 +217,9 @@ def _row(choice: Choice) -> tuple[str, ...]:
     wait_s = choice.wait_s
     waits = ("grows", "grows")
     if wait_s is not None:
-        waits = (f"{1e3 * wait_s:,.0f}", f"{wait_s / choice.mean_s:.2f}")
+        waits = (_figure(1e3 * wait_s), _figure(wait_s / choice.mean_s))
     return (
-        f"{choice.load:.0%}",
+        f"{100 * choice.load:.0f} %",
         f"{choice.variation:g}",
         f"{choice.slots}",
         f"{choice.rate_per_s:.2f}",
@@ -235,7 +252,7 @@ def over_time(choice: Choice) -> tuple[list[float], list[int]]:
 def drawing(choice: Choice, width: int = 480, height: int = 120) -> str:
     """The number in the system over time, as SVG."""
     moments, numbers = over_time(choice)
-    top = max(10, *numbers)
+    top = TOP * math.ceil(max(1, *numbers) / TOP)
     points, before = [], 0
     for moment, number in zip(moments, numbers, strict=True):
         x = width * moment / SHOWN
@@ -245,14 +262,18 @@ def drawing(choice: Choice, width: int = 480, height: int = 120) -> str:
         ]
         before = number
     said = (
-        f"Number in the system over {SHOWN} service times, simulated; at"
-        f" most {max(numbers)}."
+        f"Number in the system over {SHOWN} service times, simulated: at"
+        f" most {max(numbers)}; the picture's top is {top}."
+    )
+    marks = (
+        f'<text x="2" y="12" font-size="12">{top}</text>'
+        f'<text x="2" y="{height - 3}" font-size="12">0</text>'
     )
     return (
         f'<svg width="{width}" height="{height}" role="img"'
         f' aria-label="{said}" style="background:#f4f4f4">'
         f'<polyline fill="none" stroke="#5790fc" points="{" ".join(points)}"/>'
-        f"</svg><div>{said}</div>"
+        f"{marks}</svg><div>{said}</div>"
     )
 
 
@@ -264,7 +285,8 @@ def picture(mean_s: float) -> Axes:
     for setting in PICTURED:
         choice = at_load(*setting, mean_s)
         slots = "one slot" if choice.slots == 1 else f"{choice.slots} slots"
-        name = f"{slots}, {choice.load:.0%} load, spread {choice.variation:g}"
+        load, spread = 100 * choice.load, choice.variation
+        name = f"{slots}, {load:.0f} % load, spread {spread:g}"
         panels[name] = over_time(choice)
     return queue_plots.stacked(
         panels, "The number in the system", "time (service times)"

@@ -12,7 +12,7 @@ import matplotlib.pyplot as plt
 import pytest
 
 from labkit import plots, queue_sliders, tables
-from labkit.queue_sliders import Choice
+from labkit.queue_sliders import Choice, at_load, over_time
 
 mpl.use("Agg")
 MEAN_S = 0.1
@@ -56,26 +56,52 @@ def test_the_formula_has_its_name(
 
 
 def test_at_load_gives_the_rate() -> None:
-    choice = queue_sliders.at_load(90, 0.5, 2, MEAN_S)
+    choice = at_load(90, 0.5, 2, MEAN_S)
     assert choice.rate_per_s == pytest.approx(18)
     assert choice.load == pytest.approx(0.9)
 
 
 def test_simulation_and_formula_are_of_one_line() -> None:
-    choice = queue_sliders.at_load(60, 1.0, 1, MEAN_S)
+    choice = at_load(60, 1.0, 1, MEAN_S)
     waits = [visit.wait_s for visit in choice.simulated(60_000, seed=3)]
     assert fmean(waits) == pytest.approx(choice.wait_s, rel=0.1)
+
+
+def test_more_load_never_shows_a_shorter_line() -> None:
+    loads = range(10, 125, 5)
+    for variation in (0.0, 1.0, 2.0):
+        most = [
+            max(over_time(at_load(load, variation, 1, MEAN_S))[1])
+            for load in loads
+        ]
+        assert most == sorted(most)
+
+
+def test_a_short_wait_is_not_shown_as_none() -> None:
+    choice = at_load(10, 0.0, 4, MEAN_S)
+    assert choice.wait_s
+    assert "simulated 0 ms" not in words(queue_sliders.result(choice))
+    by_formula = re.search(
+        r"by formula ([\d.e-]+) ms", words(queue_sliders.result(choice))
+    )
+    assert by_formula and float(by_formula[1]) > 0
+
+
+def test_the_picture_says_what_its_top_is() -> None:
+    drawn = queue_sliders.drawing(at_load(80, 1.0, 1, MEAN_S))
+    top = re.search(r"top is (\d+)", drawn)
+    assert top and f">{top[1]}</text>" in drawn and ">0</text>" in drawn
 
 
 def test_moving_a_control_changes_the_figures() -> None:
     rate, spread, slots, said = queue_sliders.form(MEAN_S).children
     rate.value = next(v for _, v in rate.options if v == pytest.approx(8))
-    assert "80% load" in words(said.value)
-    assert "400 ms, 4.00 service times" in words(said.value)
+    assert "80 % load" in words(said.value)
+    assert "400 ms, 4 service times" in words(said.value)
     spread.value = 2.0
-    assert "1,000 ms, 10.00 service times" in words(said.value)
+    assert "1,000 ms, 10 service times" in words(said.value)
     slots.value = 2
-    assert "40% load" in words(said.value)
+    assert "40 % load" in words(said.value)
     assert "Lee-Longton" in words(said.value)
     assert "<svg" in said.value
 
@@ -107,13 +133,13 @@ def test_a_reader_without_a_kernel_sees_the_figures(
     assert "application/vnd.jupyter.widget-view+json" in data
     assert data["text/plain"] == tables.as_text(queue_sliders.rows(MEAN_S))
     lines = [re.split(r"  +", x) for x in data["text/plain"].splitlines()]
-    assert ["80%", "1", "1", "8.00", "400", "4.00"] in lines
+    assert ["80 %", "1", "1", "8.00", "400", "4"] in lines
     assert ["105%", "1", "1", "10.50", "grows", "grows"] in lines
     assert data["text/html"].count("<tr>") == len(lines)
 
 
 def test_the_number_over_time_is_a_count() -> None:
-    choice = queue_sliders.at_load(80, 1.0, 1, MEAN_S)
+    choice = at_load(80, 1.0, 1, MEAN_S)
     moments, numbers = queue_sliders.over_time(choice)
     assert moments == sorted(moments)
     assert (moments[0], numbers[0]) == (0, 0)
@@ -126,7 +152,7 @@ def test_the_number_over_time_is_a_count() -> None:
 def test_arrivals_cover_the_whole_time() -> None:
     """Over capacity the last ones are not cut off early."""
     for load in (5, 50, 110):
-        choice = queue_sliders.at_load(load, 1.0, 4, MEAN_S)
+        choice = at_load(load, 1.0, 4, MEAN_S)
         moments, _ = queue_sliders.over_time(choice)
         assert moments[-2] > 0.8 * queue_sliders.SHOWN
 
@@ -135,8 +161,8 @@ def test_the_picture_has_a_panel_for_each_setting() -> None:
     figure = plots.figure_of(queue_sliders.picture(MEAN_S))
     titles = [axes.get_title() for axes in figure.axes]
     assert titles == [
-        "one slot, 80% load, spread 0",
-        "one slot, 80% load, spread 1.5",
-        "2 slots, 40% load, spread 1.5",
+        "one slot, 80 % load, spread 0",
+        "one slot, 80 % load, spread 1.5",
+        "2 slots, 40 % load, spread 1.5",
     ]
     plt.close(figure)
