@@ -11,7 +11,7 @@ nbformat.
 """
 
 from labkit.exercises.grading import check, grade
-from labkit.exercises.handout import release, write_student_copy
+from labkit.exercises.handout import release, saved, write_student_copy
 from labkit.exercises.processes import RunLimits, in_force
 from labkit.exercises.reports import Report, Result
 from labkit.exercises.source import load_source, student_copy
@@ -26,6 +26,7 @@ __all__ = [
     "in_force",
     "load_source",
     "release",
+    "saved",
     "student_copy",
     "validate_source",
     "write_student_copy",

@@ -28,17 +28,19 @@ def check(
     notebook: Path,
     root: Path,
     limits: RunLimits = LIMITS,
+    on_stop: Callable[[str], None] | None = None,
 ) -> Report:
     """What passes and what does not in a learner's notebook, by symptom.
 
-    Nothing is written, and the notebook is not run in place. Raises
-    LabError for a file that is not a notebook of this lesson's exercises.
+    Nothing is written, and the notebook is not run in place. `on_stop` is
+    told of each cell that had to be stopped. Raises LabError for a file
+    that is not a notebook of this lesson's exercises.
     """
     source = load_source(lesson, root)
     cells = read_submission(notebook)
     require_lesson(source, cells, notebook)
     files = needed_files(lesson, root)
-    return judge(source, cells, notebook.stem, limits, files)
+    return judge(source, cells, notebook.stem, limits, files, on_stop=on_stop)
 
 
 def grade(  # noqa: PLR0913 - two folders and two choices, given by name
@@ -48,6 +50,7 @@ def grade(  # noqa: PLR0913 - two folders and two choices, given by name
     root: Path,
     *,
     limits: RunLimits = LIMITS,
+    on_start: Callable[[], None] | None = None,
     on_report: Callable[[Report], None] | None = None,
 ) -> list[Report]:
     """Grade every submission in a folder; write CSV, JSON and feedback.
@@ -55,10 +58,11 @@ def grade(  # noqa: PLR0913 - two folders and two choices, given by name
     A submission is a notebook in the folder, named after the student, or a
     folder with the student's name that holds one (as in nbgrader's
     `submitted`). Whatever cannot be graded gets no points and the reason,
-    and the run goes on. `on_report` is called after each submission. A run
-    that is interrupted writes what it has graded so far. Raises LabError
-    where there is nothing to grade and, before anything runs, where `out`
-    cannot be written.
+    and the run goes on. `on_start` is called once it is clear that there is
+    something to grade, `on_report` after each submission. A run that is
+    interrupted writes what it has graded so far. Raises LabError where there
+    is nothing to grade and, before anything runs, where `out` cannot be
+    written.
     """
     source = load_source(lesson, root)
     names = (copy_name(lesson, root), source_path(lesson, root).name)
@@ -70,6 +74,8 @@ def grade(  # noqa: PLR0913 - two folders and two choices, given by name
         )
     with writing_to(out):
         out.mkdir(parents=True, exist_ok=True)
+    if on_start:
+        on_start()
     files = needed_files(lesson, root)
     reports: list[Report] = []
     try:

@@ -6,6 +6,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import nbformat
@@ -26,6 +27,15 @@ from labkit.store import write_text
 def copy_name(lesson: str | int, root: Path) -> str:
     """File name of a lesson's student copy."""
     return f"{source_path(lesson, root).stem}_exercises.ipynb"
+
+
+def saved(path: Path) -> str:
+    """Which file is read, and when it was saved, in local time."""
+    moment = datetime.fromtimestamp(path.stat().st_mtime).astimezone()
+    return (
+        f"Read {path.name}, saved on {moment:%d %B at %H:%M:%S}; what you "
+        "typed since is not in it."
+    )
 
 
 def write_student_copy(lesson: str | int, folder: Path, root: Path) -> Path:

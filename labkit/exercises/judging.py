@@ -2,50 +2,70 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import ast
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from nbformat import NotebookNode
 
 from labkit.exercises.processes import Outcome, RunLimits, Step, run_steps
 from labkit.exercises.reports import Report, Result, Status
-from labkit.exercises.source import Exercise, exercises_of, marks, role
+from labkit.exercises.source import (
+    Exercise,
+    exercises_of,
+    is_hidden,
+    marks,
+    role,
+)
 from labkit.exercises.submission import SubmittedCell, merge, remarks
 
 _UNSOLVED = "NotImplementedError"
 
 
-def judge(
+def judge(  # noqa: PLR0913 - a submission, how to run it, whom to tell
     source: NotebookNode,
     cells: Sequence[SubmittedCell],
     student: str,
     limits: RunLimits,
     files: Path | None = None,
+    *,
+    on_stop: Callable[[str], None] | None = None,
 ) -> Report:
     """Run a submission's cells in the source and judge every test.
 
     A test passes when it ran to its end; every test gives its points or
     none, and an exercise with several tests gives part of its points.
+    `on_stop` is told in words of each cell that had to be stopped, when it
+    is.
     """
+
+    def told(step: Step, end: Outcome) -> None:
+        if on_stop:
+            on_stop(f"{step.name}: {_symptom(end, limits)}")
+
     steps = merge(source, cells)
-    ran = list(zip(steps, run_steps(steps, limits, files), strict=True))
+    outcomes = run_steps(steps, limits, files, told)
+    ran = list(zip(steps, outcomes, strict=True))
     ends = {step.name: end for step, end in ran if step.kind == "test"}
-    unsolved = {
-        step.name
-        for step, end in ran
-        if step.kind == "own" and end.error == _UNSOLVED
-    }
+    own = [(step, end) for step, end in ran if step.kind == "own"]
     results = []
     for exercise, cell in _graded(source):
         if role(cell) == "manual":
             results.append(_result(exercise, cell, "manual", None))
             continue
         end = ends[marks(cell)["grade_id"]]
-        status = _status(end, exercise, unsolved)
+        status = _status(end, exercise, own)
         points = marks(cell)["points"] if status == "passed" else 0
-        symptom = _symptom(end, limits) if status == "failed" else ""
+        symptom = ""
+        if status == "failed":
+            symptom = _seen(end, exercise, cell, own, limits)
         results.append(_result(exercise, cell, status, points, symptom))
-    notes = (*remarks(source, cells), *_troubles(ran, limits))
+    notes = (
+        *remarks(source, cells),
+        *_troubles(ran, limits),
+        *_left_over(source, results, own),
+    )
     return Report(_lesson(source), student, tuple(results), notes)
 
 
@@ -91,19 +111,60 @@ def _result(
     )
 
 
-def _status(end: Outcome, exercise: Exercise, unsolved: set[str]) -> Status:
+def _status(
+    end: Outcome, exercise: Exercise, own: Sequence[tuple[Step, Outcome]]
+) -> Status:
     """Passed, failed, or not done: an answer cell still holds its stub."""
     if end.end == "ok":
         return "passed"
     if end.error == _UNSOLVED:
         return "not done"
-    answers = {
+    unsolved = {step.name for step, end in own if end.error == _UNSOLVED}
+    missing = end.error == "NameError" and bool(_answers(exercise) & unsolved)
+    return "not done" if missing else "failed"
+
+
+def _answers(exercise: Exercise) -> set[str]:
+    """Ids of the cells that a learner writes in."""
+    return {
         marks(cell)["grade_id"]
         for cell in exercise.cells
         if role(cell) == "answer"
     }
-    missing = end.error == "NameError" and bool(answers & unsolved)
-    return "not done" if missing else "failed"
+
+
+def _seen(
+    end: Outcome,
+    exercise: Exercise,
+    test: NotebookNode,
+    own: Sequence[tuple[Step, Outcome]],
+    limits: RunLimits,
+) -> str:
+    """The symptom of a failed test, and what helps to find its cause."""
+    text = _symptom(end, limits)
+    answers = [pair for pair in own if pair[0].name in _answers(exercise)]
+    if end.error == "NameError" and end.cell is None:
+        for step, ended in answers:
+            if ended.end != "ok":
+                return f"not run: your cell {step.name} did not run to its end"
+        defined = sorted(n for step, _ in answers for n in _defined(step))
+        if defined:
+            text += f"; your cell defines {', '.join(defined)}"
+    if end.test_line and is_hidden(test, end.test_line):
+        text += "; this check is one of those that are not on the page"
+    return text
+
+
+def _defined(step: Step) -> set[str]:
+    """Functions, classes and variables that a cell makes for others."""
+    made: set[str] = set()
+    with suppress(SyntaxError, ValueError):
+        for node in ast.parse(step.source).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                made.add(node.name)
+            elif isinstance(node, ast.Assign):
+                made |= {t.id for t in node.targets if isinstance(t, ast.Name)}
+    return made
 
 
 def _symptom(end: Outcome, limits: RunLimits) -> str:
@@ -131,6 +192,26 @@ def _error(end: Outcome) -> str:
     if end.cell is not None:
         text += f" (line {end.line} of your cell {end.cell})"
     return text
+
+
+def _left_over(
+    source: NotebookNode,
+    results: Sequence[Result],
+    own: Sequence[tuple[Step, Outcome]],
+) -> Iterator[str]:
+    """Answers that pass, and have kept the line that says they do not."""
+    raised = {step.name for step, end in own if end.error == _UNSOLVED}
+    status: Mapping[str, Status] = {r.grade_id: r.status for r in results}
+    for exercise in exercises_of(source):
+        tests = [c for c in exercise.cells if role(c) == "test"]
+        if tests and all(
+            status[marks(c)["grade_id"]] == "passed" for c in tests
+        ):
+            for name in sorted(_answers(exercise) & raised):
+                yield (
+                    f"Cell {name} passes, but still raises {_UNSOLVED} when it"
+                    " is run: take that line out."
+                )
 
 
 def _troubles(

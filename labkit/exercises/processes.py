@@ -23,7 +23,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -75,7 +75,8 @@ class Step:
 class Outcome:
     """How a step ended; for an error its type, text and the place.
 
-    `cell` and `line` name the learner's line that was running, if any.
+    `cell` and `line` name the learner's line that was running, if any, and
+    `test_line` the one of the test.
     """
 
     end: End
@@ -83,6 +84,7 @@ class Outcome:
     message: str = ""
     cell: str | None = None
     line: int | None = None
+    test_line: int | None = None
 
     @property
     def stopped(self) -> bool:
@@ -113,13 +115,17 @@ def in_force(limits: RunLimits) -> str:
 
 
 def run_steps(
-    steps: Sequence[Step], limits: RunLimits, files: Path | None = None
+    steps: Sequence[Step],
+    limits: RunLimits,
+    files: Path | None = None,
+    on_stop: Callable[[Step, Outcome], None] | None = None,
 ) -> list[Outcome]:
     """Run the steps in order; one outcome each.
 
     `files` is a folder whose content lies in the working folder. A step
     that has to be stopped does not keep the others from running: they are
-    run again without it, and tests that are decided stay so.
+    run again without it, and tests that are decided stay so. `on_stop` is
+    told of each such step at once: somebody may be waiting.
     """
     outcomes: dict[int, Outcome] = {}
     stopped: set[int] = set()
@@ -133,7 +139,11 @@ def run_steps(
         }
         ended = _run_once(chosen, limits, deadline, files)
         outcomes = ended | outcomes
-        stopped |= {n for n, outcome in ended.items() if outcome.stopped}
+        fresh = {n for n, outcome in ended.items() if outcome.stopped}
+        if on_stop:
+            for number in sorted(fresh):
+                on_stop(steps[number], ended[number])
+        stopped |= fresh
         undecided = chosen.keys() - outcomes.keys()
         if not any(steps[n].kind == "test" for n in undecided):
             break
@@ -338,7 +348,8 @@ def _outcome(reply: bytes) -> Outcome:
         if kind == "MemoryError":
             # What it holds would be missing to the steps that follow.
             return Outcome("memory")
-        return Outcome("error", kind, message, found["cell"], found["line"])
+        places = found["cell"], found["line"], found.get("test_line")
+        return Outcome("error", kind, message, *places)
     except (ValueError, KeyError, TypeError):
         return Outcome("error", "Error", "what went wrong could not be told")
 

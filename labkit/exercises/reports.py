@@ -70,13 +70,16 @@ class Report:
         return not self.reason and self.points == self.max_points
 
     def text(self) -> str:
-        """The report for a terminal, a line for each test."""
+        """The report for a terminal, a line for each test.
+
+        Notes come first: a cell that did not run is why tests fail.
+        """
         lines = [self.summary(), *([self.reason] if self.reason else [])]
+        if self.notes:
+            lines.extend(["", *self.notes])
         for exercise, results in self._by_exercise():
             lines.extend(["", exercise])
             lines.extend(f"  {_line(result)}" for result in results)
-        if self.notes:
-            lines.extend(["", *self.notes])
         return "\n".join(lines)
 
     def markdown(self) -> str:

@@ -149,11 +149,13 @@ class _Session:
         names |= {"__builtins__": dict(self._builtins), "__name__": "__main__"}
         sys.settrace(None)
         sys.setprofile(None)
+        test = self._tests[number]
         try:
             # The test is the source's own text, compiled at the start.
-            exec(self._tests[number], names)  # noqa: S102
+            exec(test, names)  # noqa: S102
         except BaseException as error:
-            return self._describe(error)
+            line = _line_in(test.co_filename, error.__traceback__)
+            return {**self._describe(error), "test_line": line}
         return None
 
     def _describe(self, error: BaseException) -> dict[str, Any]:
@@ -184,6 +186,15 @@ class _Session:
         return self._cells.get(int(match.group(1))) if match else None
 
 
+def _line_in(filename: str, traceback: TracebackType | None) -> int | None:
+    """The outermost line of a file that was running."""
+    while traceback is not None:
+        if traceback.tb_frame.f_code.co_filename == filename:
+            return traceback.tb_lineno
+        traceback = traceback.tb_next
+    return None
+
+
 def _compiled(source: str, name: str) -> CodeType:
     """A test's code: its asserts kept, this file's `__future__` left out."""
     return compile(source, name, "exec", dont_inherit=True, optimize=0)
@@ -205,7 +216,8 @@ def _text(error: BaseException) -> str:
         text = re.sub(r" \(<ipython-input-[^)]*\)$", "", str(error))
         if isinstance(error, ImportError) and error.path:
             text = text.replace(f" ({error.path})", "")
-        return text
+        notes = getattr(error, "__notes__", ())  # for which input it was
+        return " ".join([text, *(f"({note})" for note in notes)])
     except BaseException:
         return "an error whose message cannot be shown"
 

@@ -101,7 +101,7 @@ def lesson_number(lesson: str | int) -> str:
     text = str(lesson).strip()
     if not re.fullmatch(r"[0-9]{1,2}", text):
         raise LabError(
-            f"A lesson is named by its number, such as 02; got {text!r}."
+            f"There is no lesson {text!r}: give its number, such as 01."
         )
     return text.zfill(2)
 
@@ -189,6 +189,15 @@ def _student_text(cell: NotebookNode) -> str:
     stub = CODE_STUB if code else (TEXT_STUB,)
     text, count = replace_regions(cell.source, SOLUTION, stub)
     return text if count else "\n".join(stub)
+
+
+def is_hidden(cell: NotebookNode, line: int) -> bool:
+    """Whether a line of a test (from 1) is one that the learner lacks."""
+    begin, end = HIDDEN_TESTS
+    inside = False
+    for text in cell.source.split("\n")[:line]:
+        inside = (inside or begin in text) and end not in text
+    return inside
 
 
 def student_copy(nb: NotebookNode) -> NotebookNode:

@@ -49,13 +49,16 @@ def read_submission(path: Path) -> list[SubmittedCell]:
         document.get("cells"), list
     ):
         raise LabError(
-            f"{path.name} is not a notebook in the current format; open it "
+            f"{path.name} is not a notebook in the current format: open it "
             "in JupyterLab and save it again."
         )
     cells = [_submitted(cell) for cell in document["cells"]]
     found = [cell for cell in cells if cell is not None]
     if not any(cell.source.strip() for cell in found):
-        raise LabError(f"{path.name} is empty; hand in the solved notebook.")
+        raise LabError(
+            f"{path.name} is empty: write your answers into your copy and "
+            "save it."
+        )
     return found
 
 
@@ -64,7 +67,8 @@ def _read_json(path: Path) -> dict[str, Any]:
         found = path.stat()
         if not stat.S_ISREG(found.st_mode):  # a named pipe never ends
             raise LabError(
-                f"{path.name} is not a regular file; hand in the .ipynb file."
+                f"{path.name} is not a regular file: take the .ipynb file as "
+                "JupyterLab saved it."
             )
         if found.st_size > _LARGEST_BYTES:
             raise LabError(
@@ -83,12 +87,12 @@ def _read_json(path: Path) -> dict[str, Any]:
         ) from error
     except (ValueError, RecursionError):
         raise LabError(
-            f"{path.name} is not a notebook: it does not hold JSON; "
-            "hand in the .ipynb file as JupyterLab saved it."
+            f"{path.name} is not a notebook (it does not hold JSON): take "
+            "the .ipynb file as JupyterLab saved it."
         ) from None
     if not isinstance(document, dict):
         raise LabError(
-            f"{path.name} is not a notebook; hand in the .ipynb file as "
+            f"{path.name} is not a notebook: take the .ipynb file as "
             "JupyterLab saved it."
         )
     return document
@@ -124,13 +128,13 @@ def require_lesson(
         if _has_lost_ids(source, cells):
             raise LabError(
                 f"{path.name} is of this lesson, but its cells have lost "
-                "their ids (saved by another program?); copy the answers "
+                "their ids (saved by another program?): copy the answers "
                 "into a fresh copy."
             )
         lesson = source.metadata["labkit"]["lesson"]
         raise LabError(
-            f"{path.name} has no cell of the exercises of lesson {lesson}; "
-            "hand in the notebook of this lesson."
+            f"{path.name} has no cell of the exercises of lesson {lesson}: "
+            "take the notebook of this lesson."
         )
 
 

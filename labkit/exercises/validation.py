@@ -89,6 +89,10 @@ def _cell_problems(cell: NotebookNode) -> Iterator[str]:
     yield from _marker_problems(cell)
     if role(cell) in ("given", "test") and cell.cell_type == "code":
         yield from _code_problems(cell.source)
+    if role(cell) == "test" and not cell.source.startswith(
+        f"# {marks(cell).get('grade_id')}\n"
+    ):
+        yield "a test does not begin with its name, as # test_name"
 
 
 def _metadata_problems(cell: NotebookNode) -> Iterator[str]:

@@ -45,6 +45,7 @@ def double(number):
     ### END SOLUTION
 """
 TEST_DOUBLE = """\
+# test_double
 assert int(double(4)) == 8, "4 was not doubled"
 ### BEGIN HIDDEN TESTS
 SECRET = [(5, 10), (0, 0), (21, 42)]
@@ -52,6 +53,7 @@ assert all(int(double(n)) == d for n, d in SECRET), "a number came out wrong"
 ### END HIDDEN TESTS
 """
 TEST_REFUSED = """\
+# test_refused
 try:
     double(-1)
 except Refused:
@@ -66,6 +68,7 @@ names = ["first", "second"]
 ### END SOLUTION
 """
 TEST_NAMES = """\
+# test_names
 assert len(names) == 2, f"{len(names)} names instead of 2"
 ### BEGIN HIDDEN TESTS
 assert list(names) == ["first", "second"], f"the names are {list(names)}"

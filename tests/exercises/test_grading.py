@@ -75,7 +75,11 @@ def test_the_symptom_is_told_and_the_answer_is_not(
     assert found == {
         "test_double": ("passed", ""),
         "test_refused": ("failed", "a negative number was taken"),
-        "test_names": ("failed", "the names are ['a', 'b']"),
+        "test_names": (
+            "failed",
+            "the names are ['a', 'b']; this check is one of those that are"
+            " not on the page",
+        ),
     }
     text = report.text() + report.markdown() + json.dumps(report.document())
     for secret in ("SECRET", "42", "assert", "second"):
@@ -104,11 +108,69 @@ def test_an_error_names_the_learner_s_line(
     assert first.symptom == (
         "ZeroDivisionError: division by zero (line 2 of your cell double)"
     )
-    assert third.symptom == "NameError: name 'names' is not defined"
+    assert third.symptom == ("not run: your cell names did not run to its end")
     (note,) = report.notes
+    text = report.text()
+    assert text.index("SyntaxError") < text.index("not run")
     assert note.startswith("Cell names: SyntaxError: ")
     assert "ipython-input" not in note
     assert note.endswith("(line 1 of your cell names).")
+
+
+def test_a_visible_check_that_fails_is_not_called_hidden(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    report = checked(course.solved(names="names = ['a']"))
+    assert report.results[2].symptom == "1 names instead of 2"
+
+
+def test_another_name_is_told(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    answer = "FOUR = 4\n\n\ndef twice(n):\n    return n + n"
+    report = checked(course.solved(double=answer))
+    assert report.results[0].symptom == (
+        "NameError: name 'double' is not defined; your cell defines FOUR,"
+        " twice"
+    )
+
+
+def test_a_stub_that_was_left_below_an_answer_is_told(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    answer = "names = ['first', 'second']\nraise NotImplementedError()"
+    report = checked(course.solved(names=answer))
+    assert report.passed
+    (note,) = report.notes
+    assert "Cell names passes, but still raises" in note
+
+
+def test_notes_of_an_error_are_told(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    answer = (
+        "def double(n):\n"
+        "    error = ValueError('no')\n"
+        "    error.add_note('for 4')\n"
+        "    raise error"
+    )
+    report = checked(course.solved(double=answer))
+    assert report.results[0].symptom.startswith("ValueError: no (for 4)")
+
+
+def test_a_cell_that_is_stopped_is_told_at_once(
+    course: Any, tmp_path: Path
+) -> None:
+    path = course.hand_in(
+        tmp_path / "x.ipynb",
+        course.solved(double="def double(n):\n    while True:\n        pass"),
+    )
+    said: list[str] = []
+    check("07", path, course.root, RunLimits(cell_s=1), said.append)
+    assert said == [
+        "test_double: it did not end within 1 s",
+        "test_refused: it did not end within 1 s",
+    ]
 
 
 def test_a_helper_in_a_cell_of_its_own_counts(

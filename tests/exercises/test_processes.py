@@ -61,7 +61,10 @@ def test_an_error_is_told_with_the_learner_s_line() -> None:
         3,
     )
     assert (third.error, third.cell, third.line) == ("SyntaxError", "open", 1)
-    assert fourth == Outcome("error", "AssertionError", "one is not two")
+    assert fourth == Outcome(
+        "error", "AssertionError", "one is not two", test_line=1
+    )
+    assert second.test_line == 2
 
 
 def test_notebook_syntax_works_as_in_jupyterlab() -> None:

@@ -66,7 +66,7 @@ def test_the_student_copy_holds_no_solution_and_no_hidden_test(
         "    raise NotImplementedError()"
     )
     assert toy.cell(made, "test_double").source == (
-        'assert int(double(4)) == 8, "4 was not doubled"'
+        '# test_double\nassert int(double(4)) == 8, "4 was not doubled"'
     )
     assert "YOUR ANSWER HERE" in toy.cell(made, "why").source
     assert toy.cell(made, "double").outputs == []
@@ -99,7 +99,7 @@ def test_a_lesson_without_exercises_is_named_with_those_that_have(
 ) -> None:
     with pytest.raises(LabError, match=r"lesson 08.*have some: 07"):
         load_source("8", course.root)
-    with pytest.raises(LabError, match="by its number"):
+    with pytest.raises(LabError, match="give its number"):
         load_source("../07", course.root)
 
 
@@ -201,7 +201,7 @@ def test_visible_and_hidden_tests_are_both_asked_for(course: Any) -> None:
     assert validate_source(nb) == [
         "Exercise 2: names: there is no hidden test"
     ]
-    cell.source = "### BEGIN HIDDEN TESTS\n" + hidden
+    cell.source = "# test_names\n### BEGIN HIDDEN TESTS\n" + hidden
     assert validate_source(nb) == [
         "Exercise 2: names: there is no visible test"
     ]
