@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 try:
     import typer
 except ModuleNotFoundError:
-    sys.exit("The course is not set up here: run `make lab` first.")
+    from labkit import bootstrap
+
+    sys.exit(bootstrap.not_here(Path(__file__).parents[1], sys.argv[1:]))
 
 from labkit import store
 from labkit.errors import LabError
@@ -63,13 +65,18 @@ def fetch(
 
 @app.command(epilog="Example: python -m labkit lab --lesson 01")
 def lab(
-    lesson: Annotated[str, typer.Option(help="Lesson to open.")] = "01",
+    number: Annotated[
+        str | None, typer.Argument(help="Lesson to open; 01 if left out.")
+    ] = None,
+    lesson: Annotated[
+        str, typer.Option(help="The same, by name.", show_default=False)
+    ] = "01",
 ) -> None:
     """Fetch the model if need be and open JupyterLab on a lesson."""
     from labkit import checkpoints, course, lab, machine
 
     root = course.folder()
-    notebook = course.notebook(lesson, root)
+    notebook = course.notebook(number or lesson, root)
     checkpoints.fetch(checkpoints.find(checkpoints.DEFAULT))
     machine.speed(machine.default_threads())
     lab.start(root, notebook)
@@ -183,7 +190,11 @@ def exercise(
     root = course.folder()
     place = folder or root / MINE
     path = exercises.write_student_copy(lesson, place, root)
-    print(f"Your copy is {course.without_home(str(path))}.")
+    shown = course.without_home(str(path))
+    print(f"Your copy is {shown}.")
+    print("Open it in JupyterLab, write your answers and save it. Then:")
+    where = f" --notebook {shown}" if folder else ""
+    print(f"    python -m labkit check {lesson}{where}")
 
 
 @app.command(epilog="Example: python -m labkit check 01")
@@ -192,6 +203,9 @@ def check(
     notebook: Annotated[
         Path | None, typer.Option(help="Your notebook, if elsewhere.")
     ] = None,
+    cell_seconds: Annotated[
+        float, typer.Option(min=1, help="Longest time for a cell, in s.")
+    ] = 20,
 ) -> None:
     """Say which of your answers pass and which do not yet."""
     from labkit import course, exercises
@@ -204,7 +218,14 @@ def check(
             f"There is no {path.name} yet: write your copy with "
             f"`python -m labkit exercise {lesson}` first."
         )
-    report = exercises.check(lesson, path, root)
+    print(exercises.saved(path))
+    report = exercises.check(
+        lesson,
+        path,
+        root,
+        exercises.RunLimits(cell_s=cell_seconds),
+        on_stop=lambda said: print(f"{said}; going on ..."),
+    )
     print(report.text())
     if not report.passed:
         raise typer.Exit(1)
@@ -218,20 +239,20 @@ def grade(
         Path, typer.Option(help="Where CSV, JSON and feedback go.")
     ] = Path("graded"),
     cell_seconds: Annotated[
-        float, typer.Option(min=1, help="Longest time for a cell.")
+        float, typer.Option(min=1, help="Longest time for a cell, in s.")
     ] = 60,
 ) -> None:
     """Grade every submission in a folder."""
     from labkit import course, exercises
 
     limits = exercises.RunLimits(cell_s=cell_seconds)
-    print(exercises.in_force(limits))
     reports = exercises.grade(
         lesson,
         folder,
         out,
         course.folder(),
         limits=limits,
+        on_start=lambda: print(exercises.in_force(limits)),
         on_report=lambda r: print(f"{r.student}: {r.summary()}"),
     )
     print(f"{len(reports)} submissions graded, see {out}")
@@ -411,6 +432,9 @@ def verify(
     """
     from labkit.loadtest import verify
 
+    if not folder.is_dir():
+        print(f"There is no folder {folder}: name one that a load test wrote.")
+        raise typer.Exit(verify.UNREADABLE)
     raise typer.Exit(verify.main([str(folder)]))
 
 

@@ -134,6 +134,25 @@ class Say(Protocol):
     def __call__(self, sentence: str, /) -> None: ...
 
 
+def python_in(venv: Path, platform: str) -> Path:
+    """The interpreter inside a virtual environment."""
+    windows = platform == "win32"
+    return venv / ("Scripts/python.exe" if windows else "bin/python")
+
+
+def not_here(
+    root: Path, arguments: Sequence[str], platform: str = sys.platform
+) -> str:
+    """What to run when this interpreter has not the course's packages."""
+    python = python_in(root / ".venv", platform)
+    if not python.exists():
+        return "The course is not set up here: run `make lab` first."
+    with contextlib.suppress(ValueError):  # on another drive of Windows
+        python = Path(os.path.relpath(python))
+    command = " ".join([str(python), "-m", "labkit", *arguments])
+    return f"This Python has not the course's packages: run `{command}`."
+
+
 @dataclass(frozen=True)
 class Setup:
     """Everything outside that an install touches.
@@ -161,10 +180,7 @@ class Setup:
     @property
     def python(self) -> str:
         """The interpreter inside that folder."""
-        inside = (
-            "Scripts/python.exe" if self.platform == "win32" else "bin/python"
-        )
-        return str(self.venv / inside)
+        return str(python_in(self.venv, self.platform))
 
     def pip(self, *arguments: str) -> list[str]:
         """Return the command line of an install by the folder's own pip.

@@ -43,18 +43,21 @@ def home() -> Path:
 def chosen(environment: Mapping[str, str], name: str) -> Path | None:
     """The folder that a variable names, absolute; None when it is not set.
 
-    LabError for a ~ that stands for no known home.
+    LabError for a ~ that stands for no known home, and for a file.
     """
     value = environment.get(name)
     if not value:
         return None
     try:
-        return Path(value).expanduser().absolute()
+        found = Path(value).expanduser().absolute()
     except RuntimeError as error:
         raise LabError(
             f"{name} is {value!r}, and no home folder is known for it: set "
             "it to the whole path of a folder."
         ) from error
+    if found.is_file():
+        raise LabError(f"{name} is {value!r}, a file: set it to a folder.")
+    return found
 
 
 def settle(environment: MutableMapping[str, str]) -> None:

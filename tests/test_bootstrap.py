@@ -238,6 +238,23 @@ def test_another_python_is_refused_before_anything_is_made(
     assert machine.ran == []
 
 
+def test_a_python_without_the_packages_is_told_which_has_them(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = bootstrap.not_here(tmp_path, ["check", "03"], "linux")
+    assert "run `make lab` first" in said
+    for platform, inside in (
+        ("linux", "bin/python"),
+        ("win32", "Scripts/python.exe"),
+    ):
+        python = Path(".venv", inside)
+        python.parent.mkdir(parents=True)
+        python.touch()
+        said = bootstrap.not_here(tmp_path, ["check", "03"], platform)
+        assert f"run `{python} -m labkit check 03`" in said
+
+
 @pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13)])
 def test_these_pythons_are_taken(
     machine: Machine, version: tuple[int, int]

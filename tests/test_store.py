@@ -44,6 +44,13 @@ def test_a_tilde_of_nobody_is_one_sentence() -> None:
         store.settle({"LABKIT_HOME": "~no-such-user/x"})
 
 
+def test_a_file_is_no_home(tmp_path: Path) -> None:
+    path = tmp_path / "notes.txt"
+    path.touch()
+    with pytest.raises(LabError, match="a file: set it to a folder"):
+        store.settle({"LABKIT_HOME": str(path)})
+
+
 class Renames:
     """Renames like a system that forbids some: `refused` says which."""
 
