@@ -132,7 +132,7 @@ def pyproject(text: str, address: str, branch: str) -> str:
 def _with_urls(table: str, named: Mapping[str, str]) -> str:
     """The lines of a table, of which some entries are set."""
     head, *lines = table.splitlines(keepends=True)
-    for name, url in reversed(named.items()):
+    for name, url in reversed(list(named.items())):
         entry = re.compile(rf"""["']?{name}["']? *=""")
         lines = [line for line in lines if not entry.match(line)]
         lines.insert(0, f'{name} = "{url}"\n')

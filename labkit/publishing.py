@@ -258,8 +258,9 @@ def _other_quantities(runs: Sequence[Result]) -> Iterator[str]:
 def _unfit(run: Result) -> Iterator[str]:
     """Ways in which one result falls short of the protocol."""
     protocol = run.protocol
+    yield from noise_of(run.observations, run.machine.cores).reasons
     if not any(quantity.samples for quantity in run.quantities):
-        return  # counts and tokens alone: nothing was timed
+        return  # counts, tokens and single readings alone
     if not run.observations:
         yield "medians without the observations behind them"
     planned = {
@@ -276,8 +277,6 @@ def _unfit(run: Result) -> Iterator[str]:
         yield f"fewer than {FEWEST_WARMUPS} warm-ups"
     if protocol.order != "interleaved":
         yield "conditions were not interleaved"
-    noise = noise_of(run.observations, run.machine.cores)
-    yield from noise.reasons
 
 
 def _disagreements(runs: Sequence[Result]) -> Iterator[str]:
