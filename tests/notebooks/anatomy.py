@@ -53,6 +53,7 @@ _DATE_AND_TIME = re.compile(
 )
 _WARNING = re.compile(r"\b\w*Warning\b|\bWARNING\b")
 _ADDRESS = re.compile(r"\b0x[0-9a-f]{6,}\b")
+_DOUBT = re.compile(r"\b(?:too noisy|not fit) to quote", re.IGNORECASE)
 _READABLE_ID = re.compile(r"(?=.*[a-z])[a-z0-9]+(?:[-_][a-z0-9]+)*")
 _RANDOM_ID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){0,3}(?:-[0-9a-f]+)?")
 _CAPTION = re.compile(r"\W*Figure \d+\. \S")
@@ -205,6 +206,11 @@ def no_addresses(notebook: Notebook) -> list[str]:
     return _in_outputs(notebook, _ADDRESS, "memory address")
 
 
+def quiet(notebook: Notebook) -> list[str]:
+    """No output says that its own measurement is not to be compared with."""
+    return _in_outputs(notebook, _DOUBT, "a measurement with the remark")
+
+
 def figures(notebook: Notebook) -> list[str]:
     """Each picture has an alternative text and a caption below it.
 
@@ -332,6 +338,7 @@ RULES: dict[str, Rule] = {
         no_warnings,
         no_places,
         no_addresses,
+        quiet,
         figures,
         ids,
         records,

@@ -155,6 +155,8 @@ FAULTS: list[tuple[str, str, Fault]] = [
     ),
     ("no_addresses", "guess", printed("guess", "<f at 0x7f12ab34cd56>")),
     ("figures", "draw", set_alt("<Figure size 400x300 with 1 Axes>")),
+    ("quiet", "guess", printed("guess", "Too noisy to quote: drift\n")),
+    ("quiet", "guess", printed("guess", "1.2 of the work: not fit to quote")),
     ("figures", "draw", set_alt("A dot.")),
     ("figures", "draw", edit("draw", lambda c: c.outputs.pop(1))),
     (
