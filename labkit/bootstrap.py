@@ -28,6 +28,7 @@ import importlib.util
 import json
 import os
 import re
+import shlex
 import shutil
 import ssl
 import subprocess
@@ -149,7 +150,8 @@ def not_here(
         return "The course is not set up here: run `make lab` first."
     with contextlib.suppress(ValueError):  # on another drive of Windows
         python = Path(os.path.relpath(python))
-    command = " ".join([str(python), "-m", "labkit", *arguments])
+    quoted = subprocess.list2cmdline if platform == "win32" else shlex.join
+    command = quoted([str(python), "-m", "labkit", *arguments])
     return f"This Python has not the course's packages: run `{command}`."
 
 

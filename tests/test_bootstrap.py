@@ -253,6 +253,9 @@ def test_a_python_without_the_packages_is_told_which_has_them(
         python.touch()
         said = bootstrap.not_here(tmp_path, ["check", "03"], platform)
         assert f"run `{python} -m labkit check 03`" in said
+        said = bootstrap.not_here(tmp_path, ["check", "a b"], platform)
+        quote = '"' if platform == "win32" else "'"
+        assert f"check {quote}a b{quote}`" in said
 
 
 @pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13)])
