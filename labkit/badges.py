@@ -25,11 +25,25 @@ COLAB, COLAB_IMAGE = (
     "https://colab.research.google.com/github",
     "https://colab.research.google.com/assets/colab-badge.svg",
 )
+# What GitHub takes: an owner has up to 39 characters, with single dashes
+# inside; a repository has up to 100, and .git and .wiki are GitHub's own.
 REPOSITORY = re.compile(
-    r"[A-Za-z0-9][A-Za-z0-9-]*/(?!\.{1,2}$)(?!.*\.git$)[A-Za-z0-9._-]+"
+    r"(?!.{40,}/)[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*/"
+    r"(?!-|\.{1,2}$|.*\.(?i:git|wiki)$)[A-Za-z0-9._-]{1,100}"
 )
+# What git takes, without folders; GitHub refuses what could be a commit.
 BRANCH = re.compile(
-    r"(?![.-])(?!.*\.\.)(?!.*\.lock$)[A-Za-z0-9._-]*[A-Za-z0-9_-]"
+    r"(?![.-]|HEAD$|[0-9a-fA-F]{40}$|.*\.\.|.*\.(?:lock|git)$)"
+    r"[A-Za-z0-9._-]*[A-Za-z0-9_-]"
+)
+LESSONS = "Lessons"
+LESSONS_URL = re.compile(
+    rf"({re.escape(HOST)}/[^/\s]+/[^/\s]+)/tree/([^/\s]+)/notebooks"
+)
+# A line of [project.urls]: what follows the value, as a comment, is kept.
+ENTRY = (
+    r"""^(?P<key>[ \t]*(?P<quote>["']?){name}(?P=quote)[ \t]*=[ \t]*)"""
+    r"""(?:"[^"\n]*"|'[^'\n]*'|.*)"""
 )
 ROW = re.compile(
     r"^(\| \[\d\d [^|]+\]\((notebooks/[^)]+)\) \| [^|\n]+ \|).*$", re.M
@@ -38,7 +52,11 @@ HEADING = re.compile(
     r"^(\| lesson \| the question it answers \|).*\n(\| --- \| --- \|).*$",
     re.M,
 )
-URLS = re.compile(r"^\[project\.urls\] *\n(?:(?!\[).*\n)*", re.M)
+URLS = re.compile(
+    r"^[ \t]*\[[ \t]*project[ \t]*\.[ \t]*urls[ \t]*\][ \t]*(?:#.*)?\n"
+    r"(?P<entries>(?:(?![ \t]*\[)(?:.*\n|.+\Z))*)",
+    re.M,
+)
 CLONED = re.compile(r"(git clone -q )(?:-b \S+ )?\S+( ~/lab)")
 CODE = re.compile(r"^repository-code: .*\n", re.M)
 
@@ -57,7 +75,8 @@ def write(root: Path, repository: str, branch: str) -> list[Path]:
     if not BRANCH.fullmatch(branch):
         raise LabError(
             f"{branch!r} cannot be used as a branch here: take a name of "
-            "letters, digits, dots, dashes and underscores that git allows."
+            "letters, digits, dots, dashes and underscores that git and "
+            "GitHub allow, without .git."
         )
     address = f"{HOST}/{repository}"
     edits: dict[Path, Callable[[str], str]] = {
@@ -105,38 +124,66 @@ def badges(path: str, repository: str, branch: str) -> str:
 def pyproject(text: str, address: str, branch: str) -> str:
     """The project's addresses, which the site's buttons are made from.
 
-    Other addresses that stand there are kept.
+    Whatever else stands there is kept. ValueError for what is no TOML, and
+    for addresses that are not a table [project.urls] with lines of its own.
     """
     named = {
         "Repository": address,
-        "Lessons": f"{address}/tree/{branch}/notebooks",
+        LESSONS: f"{address}/tree/{branch}/notebooks",
     }
-    if table := URLS.search(text):
-        urls = table[0]
-        text = text[: table.start()] + text[table.end() :]
-        start = table.start()
-    else:
-        urls, start = "[project.urls]\n\n", text.find("[project.scripts]")
-    if start < 0:
-        raise ValueError("the table [project.scripts] was not found")
-    text = text[:start] + _with_urls(urls, named) + text[start:]
     try:
-        found = tomllib.loads(text)["project"]["urls"]
+        wanted = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise ValueError(f"the addresses have no place ({error})") from None
-    if any(found.get(name) != url for name, url in named.items()):
-        raise ValueError("the table [project.urls] was not understood")
-    return text
+        raise ValueError(f"mend what is no valid TOML ({error})") from None
+    after = _with_urls(text, named)
+    try:
+        wanted["project"].setdefault("urls", {}).update(named)
+        understood = tomllib.loads(after) == wanted
+    except (tomllib.TOMLDecodeError, KeyError, AttributeError):
+        understood = False
+    if not understood:
+        raise ValueError(
+            "the addresses have no place: write them as a table "
+            "[project.urls], each on a line"
+        )
+    return after
 
 
-def _with_urls(table: str, named: Mapping[str, str]) -> str:
-    """The lines of a table, of which some entries are set."""
-    head, *lines = table.splitlines(keepends=True)
-    for name, url in reversed(list(named.items())):
-        entry = re.compile(rf"""["']?{name}["']? *=""")
-        lines = [line for line in lines if not entry.match(line)]
-        lines.insert(0, f'{name} = "{url}"\n')
-    return "".join([head, *lines])
+def _with_urls(text: str, named: Mapping[str, str]) -> str:
+    """A project's text in which some addresses are set."""
+    if table := URLS.search(text):
+        start, end = table.span("entries")
+    else:
+        start = end = text.find("[project.scripts]")
+        if start < 0:
+            raise ValueError("the table [project.scripts] was not found")
+    entries, missing = text[start:end], ""
+    for name, url in named.items():
+        entry = re.compile(ENTRY.format(name=name), re.M)
+        entries, found = entry.subn(rf'\g<key>"{url}"', entries, count=1)
+        if not found:
+            missing += f'{name} = "{url}"\n'
+    if not table:
+        missing = f"[project.urls]\n{missing}\n"
+    return text[:start] + missing + entries + text[end:]
+
+
+def repository_of(urls: Mapping[str, object]) -> tuple[str, str] | None:
+    """The repository's address and the branch, of what `pyproject` wrote.
+
+    None while no address is written; LabError for one that was changed into
+    another form.
+    """
+    if LESSONS not in urls:
+        return None
+    found = LESSONS_URL.fullmatch(str(urls[LESSONS]))
+    if not found:
+        raise LabError(
+            f"pyproject.toml: {LESSONS} is {urls[LESSONS]!r}, and should be "
+            f"{HOST}/OWNER/NAME/tree/BRANCH/notebooks: write it with "
+            "python -m labkit badges OWNER/NAME."
+        )
+    return found[1], found[2]
 
 
 def citation(text: str, address: str) -> str:

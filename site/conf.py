@@ -6,7 +6,6 @@ notebooks, README and docs lead to the same places here and there.
 
 from __future__ import annotations
 
-import re
 import tomllib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +15,7 @@ from ipython_pygments_lexers import IPython3Lexer
 from sphinx.errors import ConfigError
 from sphinx.util.docutils import SphinxDirective
 
-from labkit import baselines, course, machines
+from labkit import badges, baselines, course, machines
 from labkit.errors import LabError
 
 if TYPE_CHECKING:
@@ -65,13 +64,12 @@ html_theme_options: dict[str, Any] = {"home_page_in_toc": True}
 _pyproject = Path(__file__).parents[1] / "pyproject.toml"
 _about = tomllib.loads(_pyproject.read_text(encoding="utf-8"))["project"]
 # `python -m labkit badges` writes it; until then no page has these buttons.
-if _lessons := _about.get("urls", {}).get("Lessons"):
-    if not (_found := re.fullmatch(r"(.+)/tree/([^/]+)/notebooks", _lessons)):
-        raise ConfigError(
-            f"pyproject.toml: Lessons is {_lessons!r}, and should end in "
-            "/tree/BRANCH/notebooks; python -m labkit badges writes it."
-        )
-    _repository, _branch = _found.groups()
+try:
+    _source = badges.repository_of(_about.get("urls", {}))
+except LabError as error:
+    raise ConfigError(str(error)) from None
+if _source:
+    _repository, _branch = _source
     html_theme_options |= {
         "repository_url": _repository,
         "repository_branch": _branch,

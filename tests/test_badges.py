@@ -120,6 +120,7 @@ def test_a_lesson_fetches_the_branch(course_copy: Path) -> None:
     badges.write(course_copy, "someone/lab", "next")
     for cell in colab_cells(course_copy):
         assert "-q -b next https://github.com/someone/lab ~/lab" in cell
+        assert len(cell.splitlines()) <= 8
 
 
 @pytest.mark.parametrize(
@@ -145,28 +146,91 @@ def test_other_addresses_are_kept(course_copy: Path, others: str) -> None:
     assert badges.write(course_copy, "someone/lab", "main") == []
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            '[project.urls] # ours\n"Bug Tracker" = "b"\n\n# end\n',
+            "[project.urls] # ours\n"
+            'Repository = "{url}"\nLessons = "{url}/tree/main/notebooks"\n'
+            '"Bug Tracker" = "b"\n\n# end\n',
+        ),
+        (
+            "[ project . urls ]\n  Docs='d'  # ours\n"
+            "  'Lessons' = 'old#1' # mine\n\n\"Repository\"=[1]\n[tool.x]\n",
+            "[ project . urls ]\n  Docs='d'  # ours\n"
+            "  'Lessons' = \"{url}/tree/main/notebooks\" # mine\n\n"
+            '"Repository"="{url}"\n[tool.x]\n',
+        ),
+        (
+            '[project.urls]\nRepository = "r"\nLessons = "l"',
+            '[project.urls]\nRepository = "{url}"\n'
+            'Lessons = "{url}/tree/main/notebooks"',
+        ),
+        (
+            "[project.scripts]\n",
+            '[project.urls]\nRepository = "{url}"\n'
+            'Lessons = "{url}/tree/main/notebooks"\n\n[project.scripts]\n',
+        ),
+    ],
+)
+def test_what_is_no_address_of_ours_keeps_every_character(
+    before: str, after: str
+) -> None:
+    head, url = '[project]\nname = "x"\n\n', "https://github.com/someone/lab"
+    text = badges.pyproject(head + before, url, "main")
+    assert text == head + after.replace("{url}", url)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "said"),
+    [
+        ("[project]\n", '[project]\nurls = {Docs = "x"}\n', "no place"),
+        ("[project]\n", '[project]\nurls.Docs = "x"\n', "no place"),
+        ("[project]\n", "[project\n", "no valid TOML"),
+        (
+            "[project.scripts]\n",
+            '[project.urls]\nDocs = """\nLessons = 1"""\n[project.scripts]\n',
+            "no place",
+        ),
+    ],
+)
 def test_addresses_without_a_place_leave_all_as_they_are(
-    course_copy: Path,
+    course_copy: Path, old: str, new: str, said: str
 ) -> None:
     path = course_copy / "pyproject.toml"
-    text = path.read_text(encoding="utf-8")
-    text = text.replace("[project]\n", '[project]\nurls = {Docs = "x"}\n')
+    text = path.read_text(encoding="utf-8").replace(old, new, 1)
     path.write_text(text, encoding="utf-8")
     before = texts(course_copy)
-    with pytest.raises(LabError, match="no place"):
+    with pytest.raises(LabError, match=rf"^pyproject\.toml: .*{said}.*\.$"):
         badges.write(course_copy, "someone/lab", "main")
     assert texts(course_copy) == before
 
 
-def test_an_edited_address_is_named_by_the_site(course_copy: Path) -> None:
-    (course_copy / "site").mkdir()
-    shutil.copy(ROOT / "site" / "conf.py", course_copy / "site")
-    badges.write(course_copy, "someone/lab", "main")
-    path = course_copy / "pyproject.toml"
-    text = path.read_text(encoding="utf-8").replace("/tree/main", "")
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match="/tree/BRANCH/notebooks"):
-        runpy.run_path(str(course_copy / "site" / "conf.py"))
+@pytest.mark.parametrize(
+    "lessons",
+    [
+        '""',
+        '"someone/lab"',
+        '"https://github.com/someone/lab/notebooks"',
+        '"https://github.com/someone/lab/tree/a/b/notebooks"',
+        '"https://elsewhere.test/someone/lab/tree/main/notebooks"',
+        '["https://github.com/someone/lab/tree/main/notebooks"]',
+        "3",
+    ],
+)
+def test_an_edited_address_is_named_by_the_site(
+    tmp_path: Path, lessons: str
+) -> None:
+    (tmp_path / "site").mkdir()
+    shutil.copy(ROOT / "site" / "conf.py", tmp_path / "site")
+    (tmp_path / "pyproject.toml").write_text(
+        f"[project]\n[project.urls]\nLessons = {lessons}\n"
+    )
+    with pytest.raises(ConfigError, match="/tree/BRANCH/notebooks") as caught:
+        runpy.run_path(str(tmp_path / "site" / "conf.py"))
+    assert str(caught.value).startswith("pyproject.toml: Lessons is ")
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -182,6 +246,17 @@ def test_an_edited_address_is_named_by_the_site(course_copy: Path) -> None:
         "a/.",
         "a/..",
         "a/.git",
+        "a/b.GIT",
+        "a/b.wiki",
+        "a/-b",
+        "a-/b",
+        "a--b/c",
+        "a.git/b",
+        "./b",
+        "../b",
+        "a" * 40 + "/b",
+        "a/" + "b" * 101,
+        "a/b\n",
     ],
 )
 def test_what_is_no_repository_is_refused(
@@ -193,12 +268,30 @@ def test_what_is_no_repository_is_refused(
 
 
 @pytest.mark.parametrize(
-    "name", ["", "a/b", "-x", ".x", "x.", "a..b", "x.lock", "a b", "."]
+    "name",
+    [
+        *("", "a/b", "-x", ".x", "x.", "a..b", "x.lock", "a b", ".", ".."),
+        *("x.git", "HEAD", "0123456789abcdefABCD" * 2, "main\n"),
+    ],
 )
 def test_what_is_no_branch_is_refused(course_copy: Path, name: str) -> None:
     with pytest.raises(LabError, match="branch"):
         badges.write(course_copy, "someone/lab", name)
     assert texts(course_copy) == texts(ROOT)
+
+
+@pytest.mark.parametrize(
+    ("repository", "branch"),
+    [
+        ("a" * 39 + "/" + "b" * 100, "HEADS"),
+        ("a-b-1/_c.github.io", "0123456789abcdef"),
+        ("0/.github", "v1.0-rc_2"),
+    ],
+)
+def test_unusual_names_are_taken(
+    course_copy: Path, repository: str, branch: str
+) -> None:
+    assert badges.write(course_copy, repository, branch)
 
 
 @pytest.mark.parametrize(
