@@ -223,7 +223,7 @@ def check(
         lesson,
         path,
         root,
-        exercises.RunLimits(cell_s=cell_seconds),
+        exercises.RunLimits(cell_s=cell_seconds, overruns=1),
         on_stop=lambda said: print(f"{said}; going on ..."),
     )
     print(report.text())
@@ -236,8 +236,12 @@ def grade(
     lesson: LessonNumber,
     folder: Annotated[Path, typer.Argument(help="Submissions.")],
     out: Annotated[
-        Path, typer.Option(help="Where CSV, JSON and feedback go.")
-    ] = Path("graded"),
+        Path | None,
+        typer.Option(
+            help="Where CSV, JSON and feedback go.",
+            show_default="graded and the number, as in graded-01",
+        ),
+    ] = None,
     cell_seconds: Annotated[
         float, typer.Option(min=1, help="Longest time for a cell, in s.")
     ] = 60,
@@ -246,6 +250,8 @@ def grade(
     from labkit import course, exercises
 
     limits = exercises.RunLimits(cell_s=cell_seconds)
+    number = course.notebook(lesson).name[:2]
+    out = out or Path(f"graded-{number}")
     reports = exercises.grade(
         lesson,
         folder,
@@ -524,7 +530,12 @@ def every_machine(lesson: str, *, as_json: bool) -> str:
         mine,
         speed_of(mine) if mine else None,
     )
-    return json.dumps(asdict(found)) if as_json else machines.as_text(found)
+    if as_json:
+        return json.dumps(asdict(found))
+    told = machines.as_text(found)
+    if mine is None:
+        told += f"\n\nYou have no result yet: python -m labkit run {number}"
+    return told
 
 
 def speed_of(result: Result) -> Speed | None:

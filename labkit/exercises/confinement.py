@@ -10,7 +10,9 @@ and goes on with `runner.py` in the same process. What holds afterwards:
 - "processes": on Linux, in a process namespace of its own. Processes outside
   cannot be signalled, and are not seen but by code that undoes the mount of
   /proc; whatever was started inside ends with the runner, however it cut
-  itself loose. Shared memory of System V is its own, too.
+  itself loose. Shared memory of System V is its own, too. Folders that the
+  job names (solutions, what others handed in) look empty, but to code that
+  undoes that mount.
 
 Everywhere an audit hook refuses connections to other machines and signals to
 processes that are not the learner's. It tells honest code at once and stops
@@ -26,7 +28,7 @@ import runpy
 import signal
 import struct
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
@@ -65,7 +67,7 @@ def main() -> None:
     """Confine this process, then say what holds or run the job."""
     job: dict[str, Any] = json.loads(sys.argv.pop())
     _limit(job["memory_bytes"], job["file_bytes"])
-    holds = _enter_namespaces()
+    holds = _enter_namespaces(job["hidden"])
     if job["probe"]:
         print(*holds)
         return
@@ -97,7 +99,7 @@ def _limit(memory_bytes: int, file_bytes: int) -> None:
             resource.setrlimit(kind, (limit, limit))
 
 
-def _enter_namespaces() -> tuple[str, ...]:
+def _enter_namespaces(hidden: Sequence[str]) -> tuple[str, ...]:
     """What holds in the process that returns; others wait for it here."""
     if sys.platform != "linux":
         return ()
@@ -107,7 +109,7 @@ def _enter_namespaces() -> tuple[str, ...]:
         if child == 0:
             os.close(told)
             try:
-                _enter(flags)
+                _enter(flags, hidden)
             except OSError:
                 os._exit(1)
             os.write(tell, b"1")
@@ -123,7 +125,7 @@ def _enter_namespaces() -> tuple[str, ...]:
     return ()
 
 
-def _enter(flags: int) -> None:
+def _enter(flags: int, hidden: Sequence[str]) -> None:
     """Go into new namespaces; OSError where that cannot be or is no use."""
     readable = _readable()
     user, group = os.getuid(), os.getgid()
@@ -136,15 +138,16 @@ def _enter(flags: int) -> None:
     _end_with_parent()
     _start_loopback()
     if flags & _NEW_PIDS:
-        _enter_processes()
+        _enter_processes(hidden)
     if _readable() != readable:  # root has lost a right that it needs
         raise PermissionError
 
 
-def _enter_processes() -> None:
+def _enter_processes(hidden: Sequence[str]) -> None:
     """Go on as second process of the new namespace.
 
     The first cannot be ended from within, and with it ends all the rest.
+    `hidden` folders look empty from then on.
     """
     first = os.fork()
     if first:
@@ -152,6 +155,9 @@ def _enter_processes() -> None:
     _end_with_parent()
     _call("mount", b"none", b"/", None, _PRIVATE_RECURSIVE, None)
     _call("mount", b"proc", b"/proc", b"proc", _NO_SUID_DEV_EXEC, None)
+    for folder in hidden:
+        with suppress(OSError):  # one that is none hides nothing
+            _call("mount", b"none", os.fsencode(folder), b"tmpfs", 1, None)
     second = os.fork()
     if second:
         _wait_for(second)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from nbformat import NotebookNode
@@ -37,6 +38,7 @@ def check(
     that is not a notebook of this lesson's exercises.
     """
     source = load_source(lesson, root)
+    limits = replace(limits, hidden=(root / "exercises",))
     cells = read_submission(notebook)
     require_lesson(source, cells, notebook)
     files = needed_files(lesson, root)
@@ -77,6 +79,7 @@ def grade(  # noqa: PLR0913 - two folders and two choices, given by name
     if on_start:
         on_start()
     files = needed_files(lesson, root)
+    limits = replace(limits, hidden=(root / "exercises", folder, out))
     reports: list[Report] = []
     try:
         for student, path in found:

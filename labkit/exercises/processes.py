@@ -23,6 +23,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -35,7 +36,7 @@ from labkit.progress import HEADLESS
 
 Kind = Literal["given", "own", "test"]
 Excess = Literal["output", "memory", "processes", "files"]
-End = Literal["ok", "error", "time", "died", "not run"] | Excess
+End = Literal["ok", "error", "time", "died", "not run", "given up"] | Excess
 
 _CONFINEMENT = Path(__file__).with_name("confinement.py")
 _START_S = 60.0
@@ -50,7 +51,10 @@ class RunLimits:
 
     Seconds for a cell and in all; bytes of output for a cell; bytes of
     memory and number of processes, those it started included; bytes of one
-    file and of all files in its temporary folder.
+    file and of all files in its temporary folder. `overruns` is how many
+    tests of an exercise may run out of time before its others are given up;
+    None lets all of them. `hidden` are folders that look empty to it where
+    processes are set apart.
     """
 
     cell_s: float = 60.0
@@ -60,15 +64,21 @@ class RunLimits:
     processes: int = 64
     file_bytes: int = 64 << 20
     files_bytes: int = 256 << 20
+    overruns: int | None = None
+    hidden: tuple[Path, ...] = ()
 
 
 @dataclass(frozen=True)
 class Step:
-    """A cell to run: given by the source, the learner's own, or a test."""
+    """A cell to run: given by the source, the learner's own, or a test.
+
+    A test has the title of its exercise.
+    """
 
     name: str
     kind: Kind
     source: str
+    exercise: str = ""
 
 
 @dataclass(frozen=True)
@@ -89,7 +99,7 @@ class Outcome:
     @property
     def stopped(self) -> bool:
         """Whether the step ended its process, or was ended with it."""
-        return self.end not in ("ok", "error", "not run")
+        return self.end not in ("ok", "error", "not run", "given up")
 
 
 def in_force(limits: RunLimits) -> str:
@@ -144,10 +154,30 @@ def run_steps(
             for number in sorted(fresh):
                 on_stop(steps[number], ended[number])
         stopped |= fresh
+        outcomes |= _given_up(steps, outcomes, limits.overruns)
         undecided = chosen.keys() - outcomes.keys()
         if not any(steps[n].kind == "test" for n in undecided):
             break
     return [outcomes.get(n, Outcome("not run")) for n in range(len(steps))]
+
+
+def _given_up(
+    steps: Sequence[Step], outcomes: Mapping[int, Outcome], most: int | None
+) -> dict[int, Outcome]:
+    """Tests not worth waiting for: `most` of their exercise did not end."""
+    overruns = Counter(
+        steps[n].exercise
+        for n, outcome in outcomes.items()
+        if steps[n].kind == "test" and outcome.end == "time"
+    )
+    return {
+        number: Outcome("given up")
+        for number, step in enumerate(steps)
+        if step.kind == "test"
+        and number not in outcomes
+        and most is not None
+        and overruns[step.exercise] >= most
+    }
 
 
 def _run_once(
@@ -334,6 +364,7 @@ def _job(limits: RunLimits, *, probe: bool = False) -> str:
             "parent": os.getpid(),
             "memory_bytes": limits.memory_bytes,
             "file_bytes": limits.file_bytes,
+            "hidden": [str(folder.resolve()) for folder in limits.hidden],
             "probe": probe,
         }
     )

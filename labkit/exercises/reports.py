@@ -104,6 +104,8 @@ class Report:
         )
         if self.manual_points:
             text += f", and {self.manual_points:g} for a person to give"
+        if self.notes:
+            text += f"; {len(self.notes)} remark{'s'[len(self.notes) == 1 :]}"
         return text + "."
 
     def document(self) -> dict[str, object]:
@@ -178,7 +180,11 @@ def _csv(reports: Sequence[Report]) -> str:
     stream = io.StringIO()
     writer = csv.writer(stream, lineterminator="\n")
     writer.writerow(
-        ["student", "points", "max_points", "manual_points", *names, "reason"]
+        [
+            *("student", "points", "max_points", "manual_points"),
+            *names,
+            *("remarks", "reason"),
+        ]
     )
     for report in reports:
         points = {r.grade_id: r.points for r in report.results}
@@ -189,6 +195,7 @@ def _csv(reports: Sequence[Report]) -> str:
                 f"{report.max_points:g}",
                 f"{report.manual_points:g}",
                 *(_number(points.get(name)) for name in names),
+                f"{len(report.notes)}",
                 _plain(report.reason),
             ]
         )

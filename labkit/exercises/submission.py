@@ -23,7 +23,13 @@ from nbformat import NotebookNode
 
 from labkit.errors import LabError
 from labkit.exercises.processes import Step
-from labkit.exercises.source import Role, marks, role, student_copy
+from labkit.exercises.source import (
+    Role,
+    exercises_of,
+    marks,
+    role,
+    student_copy,
+)
 
 _LARGEST_BYTES = 20_000_000
 
@@ -158,12 +164,17 @@ def merge(source: NotebookNode, cells: Sequence[SubmittedCell]) -> list[Step]:
     roles = _roles(source)
     slots = _slots(places, roles, cells)
     steps = list(slots.get(-1, ()))
+    titles = {
+        marks(cell).get("grade_id", ""): exercise.title
+        for exercise in exercises_of(source)
+        for cell in exercise.cells
+    }
     for place, cell in enumerate(source.cells):
         name = marks(cell).get("grade_id", "")
         if roles.get(name) == "given" and cell.cell_type == "code":
             steps.append(Step(name, "given", cell.source))
         elif roles.get(name) == "test":
-            steps.append(Step(name, "test", cell.source))
+            steps.append(Step(name, "test", cell.source, titles[name]))
         steps.extend(slots.get(place, ()))
     return steps
 

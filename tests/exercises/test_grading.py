@@ -142,7 +142,7 @@ def test_a_stub_that_was_left_below_an_answer_is_told(
     report = checked(course.solved(names=answer))
     assert report.passed
     (note,) = report.notes
-    assert "Cell names passes, but still raises" in note
+    assert "Cell names passes tests, but still raises" in note
 
 
 def test_notes_of_an_error_are_told(
@@ -171,6 +171,12 @@ def test_a_cell_that_is_stopped_is_told_at_once(
         "test_double: it did not end within 1 s",
         "test_refused: it did not end within 1 s",
     ]
+    said.clear()
+    limits = RunLimits(cell_s=1, overruns=1)
+    report = check("07", path, course.root, limits, said.append)
+    assert said == ["test_double: it did not end within 1 s"]
+    assert [r.status for r in report.results] == ["failed", "failed", "passed"]
+    assert "another test of this exercise" in report.results[1].symptom
 
 
 def test_a_helper_in_a_cell_of_its_own_counts(

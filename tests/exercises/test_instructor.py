@@ -85,14 +85,20 @@ def test_the_commands_hand_out_and_grade() -> None:
     assert [words[:2] for words in commands()] == [
         ["release", "04"],
         ["grade", "04"],
+        ["check", "04"],
     ]
+
+
+def test_the_key_gets_all_points() -> None:
+    said = labkit(commands()[2], ROOT)
+    assert "20 of 20 points" in said
 
 
 @pytest.fixture(scope="module")
 def graded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     """The folder in which the instructor worked, and what grading said."""
     folder = tmp_path_factory.mktemp("instructor")
-    hand_out, grade = commands()
+    hand_out, grade, _ = commands()
     labkit(hand_out, folder)
     copy = folder / HAND_OUT / COPY
     count = len(answers(nbformat.read(copy, as_version=4)))
@@ -114,7 +120,9 @@ def graded(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
 
 
 def report(graded: tuple[Path, str], student: str) -> dict[str, Any]:
-    text = (graded[0] / "graded" / "grades.json").read_text(encoding="utf-8")
+    text = (graded[0] / "graded-04" / "grades.json").read_text(
+        encoding="utf-8"
+    )
     (found,) = [
         r for r in json.loads(text)["reports"] if r["student"] == student
     ]
@@ -135,12 +143,16 @@ EXPECTED = {
 def test_all_four_get_the_points_that_they_earned(
     graded: tuple[Path, str],
 ) -> None:
-    table = graded[0] / "graded" / "grades.csv"
+    table = graded[0] / "graded-04" / "grades.csv"
     with table.open(encoding="utf-8-sig", newline="") as stream:
         rows = {row["student"]: row for row in csv.DictReader(stream)}
     points = {name: float(row["points"]) for name, row in rows.items()}
     assert points == EXPECTED
     assert {row["max_points"] for row in rows.values()} == {"20"}
+    remarks = {name: int(row["remarks"]) for name, row in rows.items()}
+    assert remarks["ada"] == remarks["grace"] == 0
+    assert remarks["zeno"] == 1
+    assert remarks["mallory"] > 1
 
 
 def test_what_the_tampered_one_changed_is_told(
@@ -169,7 +181,7 @@ def test_the_endless_one_loses_the_points_of_that_cell(
 def test_each_has_feedback_that_gives_nothing_away(
     graded: tuple[Path, str],
 ) -> None:
-    folder = graded[0] / "graded" / "feedback"
+    folder = graded[0] / "graded-04" / "feedback"
     texts = {p.stem: p.read_text(encoding="utf-8") for p in folder.iterdir()}
     assert set(texts) == set(EXPECTED)
     for student, text in texts.items():
