@@ -22,8 +22,10 @@ from labkit.errors import LabError
 FILE = "predictions.json"
 SCHEMA = "labkit.predictions"
 VERSION = 1
-THOUSAND = 3
-"""Digits behind a comma that may separate thousands."""
+THOUSANDS = re.compile(r"\+?[1-9]\d{0,2}(?:,\d{3})+(?:\.\d*)?")
+"""A number whose commas may stand between its thousands."""
+EITHER = re.compile(r"\+?[1-9]\d{0,2},\d{3}")
+"""One whose comma may as well stand before its decimals."""
 NUMBER = re.compile(r"\+?[\d.,]*\d")
 """What something that is more than a number begins with."""
 
@@ -72,20 +74,24 @@ def save(folder: Path, predictions: Mapping[str, float]) -> None:
 
 
 def parse(text: str, unit: str = "") -> float | None:
-    """The number in a learner's text, None for nothing; 1,5 is 1.5.
+    """The number in a learner's text, None for nothing.
 
-    The question's own unit may stand behind it. LabError, saying what to
-    write, for what is no finite number above 0, for another unit, and for
-    1,000, which some read as one and others as a thousand.
+    1,5 is 1.5, and 1,000,000 a million. The question's own unit may stand
+    behind it. LabError, saying what to write, for what is no finite number
+    above 0, for another unit, and for 1,000, which some read as one and
+    others as a thousand.
     """
-    text = text.strip().removesuffix(unit).strip()
-    if not text:
+    if not text.strip():
         return None
-    whole, comma, rest = text.partition(",")
-    if comma and len(rest) == THOUSAND:
-        raise LabError(f"write {whole}{rest} or {whole}.0: {text} can be both")
+    text = text.strip().removesuffix(unit).strip()
+    decimal = text.replace(",", ".")
+    whole = text.replace(",", "")
+    if EITHER.fullmatch(text):
+        raise LabError(
+            f"write {whole} or {float(decimal)}: {text} can be both"
+        )
     with suppress(ValueError):
-        number = float(f"{whole}.{rest}" if comma else whole)
+        number = float(whole if THOUSANDS.fullmatch(text) else decimal)
         if 0 < number < math.inf:
             return number
     if NUMBER.match(text):

@@ -19,7 +19,11 @@ QUESTIONS = {
 
 @pytest.mark.parametrize(
     ("text", "number"),
-    [("", None), ("  ", None), ("2", 2), (" 1.5 ", 1.5), ("1,5", 1.5)],
+    [
+        *(("", None), ("  ", None), ("2", 2), (" 1.5 ", 1.5), ("1,5", 1.5)),
+        *(("1,000,000", 1e6), ("1,500.5", 1500.5), ("0,500", 0.5)),
+        ("1234,567", 1234.567),
+    ],
 )
 def test_numbers_as_people_write_them(text: str, number: object) -> None:
     assert predictions.parse(text) == number
@@ -40,8 +44,22 @@ def test_the_units_of_a_number() -> None:
         predictions.parse("95 %")
     with pytest.raises(LabError, match="alone, in s"):
         predictions.parse("95 ms", "s")
-    with pytest.raises(LabError, match=r"1000 or 1\.0: 1,000 can be both"):
-        predictions.parse("1,000")
+    with pytest.raises(LabError, match="a number above 0, such as"):
+        predictions.parse("s", "s")
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("1,000", "write 1000 or 1.0: 1,000 can be both"),
+        ("12,345 s", "write 12345 or 12.345: 12,345 can be both"),
+        ("abc,def", "write a number above 0, such as 1.5"),
+    ],
+)
+def test_a_comma_is_said_to_be_what_it_may_be(text: str, said: str) -> None:
+    with pytest.raises(LabError) as caught:
+        predictions.parse(text, "s")
+    assert str(caught.value) == said
 
 
 def test_kept_between_kernels(tmp_path: Path) -> None:
