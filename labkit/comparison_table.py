@@ -88,7 +88,7 @@ def as_json(comparison: Comparison) -> dict[str, Any]:
 def figure(value: Value) -> str:
     """A value for a cell: four digits, a long list by its length.
 
-    A large count has its thousands apart, but not in a list, where commas
+    A large number has its thousands apart, but not in a list, where commas
     stand between numbers.
     """
     if value is None:
@@ -100,9 +100,13 @@ def figure(value: Value) -> str:
     if isinstance(value, list):
         if len(value) > LONGEST_LIST:
             return f"{len(value)} values"
-        inner = (str(v) if isinstance(v, int) else figure(v) for v in value)
-        return f"[{', '.join(inner)}]"
+        return f"[{', '.join(map(_in_list, value))}]"
     return str(value)
+
+
+def _in_list(value: Value) -> str:
+    text = figure(value)
+    return text if isinstance(value, str) else text.replace(",", "")
 
 
 def _stands_alone(row: Row) -> bool:

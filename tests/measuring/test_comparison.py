@@ -440,6 +440,16 @@ def test_one_observation_has_no_spread_to_show(
     assert rows[1]["its spread"] == "middle half 1.5 to 1.5, n = 2"
 
 
+def test_what_has_no_ratio_is_said_to_have_none(
+    make_result: MakeResult,
+) -> None:
+    levels = Quantity(Record("levels", [1.0, 2.0], "MiB"))
+    mine = make_result(quantities=(levels,))
+    text = as_text(comparison.compare(mine, {}, [measured(mine)]))
+    assert "levels: [1, 2] MiB" in text
+    assert "yours / its" not in text
+
+
 def test_long_values_are_counted_in_the_table() -> None:
     assert comparison_table.figure([1, 2, 3, 4]) == "[1, 2, 3, 4]"
     assert comparison_table.figure([1, 2, 3, 4, 5]) == "5 values"
@@ -447,6 +457,7 @@ def test_long_values_are_counted_in_the_table() -> None:
     assert comparison_table.figure(1234567) == "1,234,567"
     assert comparison_table.figure(9999) == "9999"
     assert comparison_table.figure([12345, 6]) == "[12345, 6]"
+    assert comparison_table.figure([12345.6, 0.5]) == "[12346, 0.5]"
     assert comparison_table.figure(0.123456) == "0.1235"
     assert comparison_table.figure(10640.2) == "10,640"
     assert comparison_table.figure(9999.7) == "10,000"
