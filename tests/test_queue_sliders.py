@@ -134,7 +134,7 @@ def test_a_reader_without_a_kernel_sees_the_figures(
     assert data["text/plain"] == tables.as_text(queue_sliders.rows(MEAN_S))
     lines = [re.split(r"  +", x) for x in data["text/plain"].splitlines()]
     assert ["80 %", "1", "1", "8.00", "400", "4"] in lines
-    assert ["105%", "1", "1", "10.50", "grows", "grows"] in lines
+    assert ["105 %", "1", "1", "10.50", "grows", "grows"] in lines
     assert data["text/html"].count("<tr>") == len(lines)
 
 
