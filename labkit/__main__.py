@@ -218,7 +218,8 @@ def check(
             f"There is no {path.name} yet: write your copy with "
             f"`python -m labkit exercise {lesson}` first."
         )
-    print(exercises.saved(path))
+    if path.is_file():
+        print(exercises.saved(path))
     report = exercises.check(
         lesson,
         path,

@@ -55,8 +55,10 @@ def chosen(environment: Mapping[str, str], name: str) -> Path | None:
             f"{name} is {value!r}, and no home folder is known for it: set "
             "it to the whole path of a folder."
         ) from error
-    if found.is_file():
-        raise LabError(f"{name} is {value!r}, a file: set it to a folder.")
+    if any(place.is_file() for place in (found, *found.parents)):
+        raise LabError(
+            f"{name} is {value!r}, a file or below one: set it to a folder."
+        )
     return found
 
 

@@ -47,8 +47,9 @@ def test_a_tilde_of_nobody_is_one_sentence() -> None:
 def test_a_file_is_no_home(tmp_path: Path) -> None:
     path = tmp_path / "notes.txt"
     path.touch()
-    with pytest.raises(LabError, match="a file: set it to a folder"):
-        store.settle({"LABKIT_HOME": str(path)})
+    for place in (path, path / "below"):
+        with pytest.raises(LabError, match="a file or below one"):
+            store.settle({"LABKIT_HOME": str(place)})
 
 
 class Renames:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +12,7 @@ import nbformat
 import pytest
 
 from labkit.errors import LabError
-from labkit.exercises import release, write_student_copy
+from labkit.exercises import release, saved, write_student_copy
 from labkit.exercises.source import left_over_markers
 
 NAME = "07_toy_exercises.ipynb"
@@ -75,3 +77,11 @@ def test_a_place_that_cannot_be_written_is_one_sentence(
     for make in (release, write_student_copy):
         with pytest.raises(LabError, match="cannot be written to"):
             make("07", tmp_path / "file" / "inside", course.root)
+
+
+def test_the_file_that_is_read_is_named_with_its_time(tmp_path: Path) -> None:
+    path = tmp_path / "mine.ipynb"
+    path.touch()
+    moment = datetime(2026, 3, 4, 5, 6, 7).astimezone()
+    os.utime(path, (moment.timestamp(), moment.timestamp()))
+    assert "mine.ipynb, saved on 04 March at 05:06:07" in saved(path)
