@@ -193,7 +193,7 @@ def exercise(
     shown = course.without_home(str(path))
     print(f"Your copy is {shown}.")
     print("Open it in JupyterLab, write your answers and save it. Then:")
-    where = f" --notebook {shown}" if folder else ""
+    where = f' --notebook "{path}"' if folder else ""
     print(f"    python -m labkit check {lesson}{where}")
 
 
@@ -213,6 +213,9 @@ def check(
 
     root = course.folder()
     path = notebook or root / MINE / copy_name(lesson, root)
+    path = path.expanduser()
+    if notebook and not path.exists():
+        raise LabError(f"There is no file {notebook}: check the name.")
     if not path.exists():
         raise LabError(
             f"There is no {path.name} yet: write your copy with "

@@ -146,7 +146,7 @@ def not_here(
 ) -> str:
     """What to run when this interpreter has not the course's packages."""
     python = python_in(root / ".venv", platform)
-    if not python.exists():
+    if not python.exists() or Path(sys.prefix) == root / ".venv":
         return "The course is not set up here: run `make lab` first."
     with contextlib.suppress(ValueError):  # on another drive of Windows
         python = Path(os.path.relpath(python))

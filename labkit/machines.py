@@ -27,9 +27,10 @@ YOURS = "yours"
 LEGEND = (
     "reads: what the machine reads from memory at best. normalised: what it\n"
     "could have read in that time, or tokens for each GB that it reads; it\n"
-    "says nothing of a time that was scripted or waited. Rates from the\n"
-    "highest down, times and ratios from the lowest up: a lower ratio is not\n"
-    "a better one."
+    "says nothing of a time that was scripted or waited. its spread: lowest\n"
+    "and highest of all its runs; ratios of medians have none. Rates go from\n"
+    "the highest down, times and ratios from the lowest up: a lower ratio is\n"
+    "not a better one."
 )
 
 

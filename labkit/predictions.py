@@ -78,7 +78,7 @@ def parse(text: str, unit: str = "") -> float | None:
 
     1,5 is 1.5, and 1,000,000 a million. The question's own unit may stand
     behind it. LabError, saying what to write, for what is no finite number
-    above 0, for another unit, and for 1,000, which some read as one and
+    below 0, for another unit, and for 1,000, which some read as one and
     others as a thousand.
     """
     if not text.strip():
@@ -92,12 +92,12 @@ def parse(text: str, unit: str = "") -> float | None:
         )
     with suppress(ValueError):
         number = float(whole if THOUSANDS.fullmatch(text) else decimal)
-        if 0 < number < math.inf:
+        if 0 <= number < math.inf:
             return number
     if NUMBER.match(text):
-        asked = f"in {unit}" if unit else "a share as 0.95"
-        raise LabError(f"write a number above 0 alone, {asked}")
-    raise LabError("write a number above 0, such as 1.5")
+        asked = f"in {unit}" if unit else "without a sign or a unit"
+        raise LabError(f"write a number alone, {asked}")
+    raise LabError("write a number of 0 or more, such as 1.5")
 
 
 def form(

@@ -25,7 +25,7 @@ from labkit.results import Quantity, Result, times_more
 RUNS = 3
 AGREEMENT = 0.10
 """Medians of the runs may differ by this part of the smallest."""
-READINGS = 0.50
+READINGS = 0.30
 """And so may times and rates that each run read once."""
 CLOCKED = ("s", "ms", "tokens/s", "requests/s")
 """Units of such readings; microseconds read once agree with nothing."""
@@ -87,7 +87,7 @@ def publish(
         raise LabError("\n- ".join(["Not published:", *found]))
     document = baselines.to_json(runs[0].lesson, runs)
     names = personal_names() if personal is None else personal
-    common = _words_of_machine(runs[0])
+    common = _common_words(runs[0])
     names = [name for name in names if name.lower() not in common]
     told = dict.fromkeys(personal_strings(document, names))
     if told:
@@ -177,11 +177,22 @@ def _named_in(name: str, text: str) -> bool:
     return bool(re.search(pattern, text, re.IGNORECASE))
 
 
-def _words_of_machine(run: Result) -> set[str]:
-    """What every machine of its kind says: as a name it tells of nobody."""
+def _common_words(run: Result) -> set[str]:
+    """What every such result says: as a name it tells of nobody.
+
+    Words of the machine's kind, of its software, and of the lesson's own
+    quantities and conditions.
+    """
     here = run.machine
-    said = " ".join((here.cpu, here.system, here.architecture, *run.software))
-    return set(re.findall(r"\w+", said.lower()))
+    said = " ".join(
+        (
+            *(here.cpu, here.system, here.architecture),
+            *run.software,
+            *run.protocol.conditions,
+            *(quantity.record.name for quantity in run.quantities),
+        )
+    )
+    return set(re.findall(r"[^\W_]+", said.lower()))
 
 
 def _is_ip(text: str) -> bool:

@@ -256,6 +256,10 @@ def test_a_python_without_the_packages_is_told_which_has_them(
         said = bootstrap.not_here(tmp_path, ["check", "a b"], platform)
         quote = '"' if platform == "win32" else "'"
         assert f"check {quote}a b{quote}`" in said
+    # That very Python asks, after an install that was broken off.
+    monkeypatch.setattr(sys, "prefix", str(tmp_path / ".venv"))
+    said = bootstrap.not_here(tmp_path, ["check", "03"], "linux")
+    assert "run `make lab` first" in said
 
 
 @pytest.mark.parametrize("version", [(3, 11), (3, 12), (3, 13)])

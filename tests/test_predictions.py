@@ -20,7 +20,14 @@ QUESTIONS = {
 @pytest.mark.parametrize(
     ("text", "number"),
     [
-        *(("", None), ("  ", None), ("2", 2), (" 1.5 ", 1.5), ("1,5", 1.5)),
+        *(
+            ("", None),
+            ("  ", None),
+            ("2", 2),
+            (" 1.5 ", 1.5),
+            ("1,5", 1.5),
+            ("0", 0),
+        ),
         *(("1,000,000", 1e6), ("1,500.5", 1500.5), ("0,500", 0.5)),
         ("1234,567", 1234.567),
     ],
@@ -30,7 +37,7 @@ def test_numbers_as_people_write_them(text: str, number: object) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["many", "nan", "inf", "1 2", "1.2.3", "1,000", "1,2,3", "0", "-3"]
+    "text", ["many", "nan", "inf", "1 2", "1.2.3", "1,000", "1,2,3", "-3"]
 )
 def test_what_is_no_number(text: str) -> None:
     with pytest.raises(LabError, match=r"write (a number|1000)"):
@@ -40,11 +47,11 @@ def test_what_is_no_number(text: str) -> None:
 def test_the_units_of_a_number() -> None:
     assert predictions.parse("95 %", "%") == 95
     assert predictions.parse("3.5s", "s") == 3.5
-    with pytest.raises(LabError, match=r"a share as 0\.95"):
+    with pytest.raises(LabError, match="without a sign or a unit"):
         predictions.parse("95 %")
     with pytest.raises(LabError, match="alone, in s"):
         predictions.parse("95 ms", "s")
-    with pytest.raises(LabError, match="a number above 0, such as"):
+    with pytest.raises(LabError, match="a number of 0 or more, such as"):
         predictions.parse("s", "s")
 
 
@@ -53,7 +60,7 @@ def test_the_units_of_a_number() -> None:
     [
         ("1,000", "write 1000 or 1.0: 1,000 can be both"),
         ("12,345 s", "write 12345 or 12.345: 12,345 can be both"),
-        ("abc,def", "write a number above 0, such as 1.5"),
+        ("abc,def", "write a number of 0 or more, such as 1.5"),
     ],
 )
 def test_a_comma_is_said_to_be_what_it_may_be(text: str, said: str) -> None:
@@ -104,7 +111,7 @@ def test_the_form_keeps_numbers_and_says_what_is_wrong() -> None:
     assert words(form) == ["kept: 4.5", "kept: 2"]
     first.value = "many"
     assert kept == {"ratio": 4.5}
-    assert words(form)[0] == "write a number above 0, such as 1.5"
+    assert words(form)[0] == "write a number of 0 or more, such as 1.5"
     first.value = ""
     assert kept == {"ratio": None}
 

@@ -77,6 +77,18 @@ def test_more_load_never_shows_a_shorter_line() -> None:
         assert most == sorted(most)
 
 
+def test_the_picture_grows_with_the_spread_and_shrinks_with_slots() -> None:
+    def most(load: float, spread: float, slots: int = 1) -> int:
+        return max(over_time(at_load(load, spread, slots, MEAN_S))[1])
+
+    by_spread = [most(80, step / 4) for step in range(13)]
+    assert by_spread == sorted(by_spread)
+    assert by_spread[0] < by_spread[-1]
+    constant, spread, two = (most(*each) for each in queue_sliders.PICTURED)
+    assert constant < spread
+    assert two < spread
+
+
 def test_a_short_wait_is_not_shown_as_none() -> None:
     choice = at_load(10, 0.0, 4, MEAN_S)
     assert choice.wait_s

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -120,8 +121,10 @@ def _status(
     if end.error == _UNSOLVED:
         return "not done"
     unsolved = {step.name for step, end in own if end.error == _UNSOLVED}
-    missing = end.error == "NameError" and bool(_answers(exercise) & unsolved)
-    return "not done" if missing else "failed"
+    if end.error != "NameError":
+        return "failed"
+    asked = _asked(end, exercise) or _answers(exercise)
+    return "not done" if asked & unsolved else "failed"
 
 
 def _answers(exercise: Exercise) -> set[str]:
@@ -130,6 +133,18 @@ def _answers(exercise: Exercise) -> set[str]:
         marks(cell)["grade_id"]
         for cell in exercise.cells
         if role(cell) == "answer"
+    }
+
+
+def _asked(end: Outcome, exercise: Exercise) -> set[str]:
+    """Ids of the answer cells that should define the name that is missing."""
+    missing = re.match(r"name '(\w+)' is not defined", end.message)
+    return {
+        marks(cell)["grade_id"]
+        for cell in exercise.cells
+        if role(cell) == "answer"
+        and missing
+        and missing[1] in _defined(cell.source)
     }
 
 
@@ -142,24 +157,28 @@ def _seen(
 ) -> str:
     """The symptom of a failed test, and what helps to find its cause."""
     text = _symptom(end, limits)
-    answers = [pair for pair in own if pair[0].name in _answers(exercise)]
     if end.error == "NameError" and end.cell is None:
-        for step, ended in answers:
+        asked = _asked(end, exercise)
+        for step, ended in own:
+            if step.name not in asked:
+                continue
             if ended.end != "ok":
                 return f"not run: your cell {step.name} did not run to its end"
-        defined = sorted(n for step, _ in answers for n in _defined(step))
-        if defined:
-            text += f"; your cell defines {', '.join(defined)}"
+            if defined := ", ".join(sorted(_defined(step.source))):
+                text += f"; your cell {step.name} defines {defined}"
     if end.test_line and is_hidden(test, end.test_line):
         text += "; this check is one of those that are not on the page"
     return text
 
 
-def _defined(step: Step) -> set[str]:
-    """Functions, classes and variables that a cell makes for others."""
+def _defined(source: str) -> set[str]:
+    """Functions, classes and variables that a cell makes for others.
+
+    None for a cell that is no plain Python.
+    """
     made: set[str] = set()
     with suppress(SyntaxError, ValueError):
-        for node in ast.parse(step.source).body:
+        for node in ast.parse(source).body:
             if isinstance(node, ast.FunctionDef | ast.ClassDef):
                 made.add(node.name)
             elif isinstance(node, ast.Assign):

@@ -379,8 +379,10 @@ def _outcome(reply: bytes) -> Outcome:
         if kind == "MemoryError":
             # What it holds would be missing to the steps that follow.
             return Outcome("memory")
-        places = found["cell"], found["line"], found.get("test_line")
-        return Outcome("error", kind, message, *places)
+        cell = found["cell"] if isinstance(found["cell"], str) else None
+        lines = (found["line"], found.get("test_line"))
+        line, test_line = (n if type(n) is int else None for n in lines)
+        return Outcome("error", kind, message, cell, line, test_line)
     except (ValueError, KeyError, TypeError):
         return Outcome("error", "Error", "what went wrong could not be told")
 

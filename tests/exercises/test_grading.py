@@ -130,9 +130,15 @@ def test_another_name_is_told(
     answer = "FOUR = 4\n\n\ndef twice(n):\n    return n + n"
     report = checked(course.solved(double=answer))
     assert report.results[0].symptom == (
-        "NameError: name 'double' is not defined; your cell defines FOUR,"
-        " twice"
+        "NameError: name 'double' is not defined; your cell double defines"
+        " FOUR, twice"
     )
+    # The stub of another cell has nothing to do with it.
+    report = checked(course.solved(double=answer, names="1 / 0"))
+    assert report.results[0].status == "failed"
+    assert "defines FOUR" in report.results[0].symptom
+    report = checked(course.solved(double="!true\ndef twice(n): return n"))
+    assert report.results[0].symptom.endswith("'double' is not defined")
 
 
 def test_a_stub_that_was_left_below_an_answer_is_told(

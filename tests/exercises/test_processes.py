@@ -7,7 +7,9 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import psutil
@@ -370,3 +372,29 @@ def test_an_import_error_names_no_file_of_this_machine() -> None:
     steps = [own("from json import nothing")]
     (outcome,) = run_steps(steps, LIMITS)
     assert outcome.message == "cannot import name 'nothing' from 'json'"
+
+
+def test_a_stop_is_told_before_the_rest_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rounds: list[int] = []
+    once = processes._run_once
+
+    def counted(steps: Mapping[int, Step], *rest: Any) -> dict[int, Outcome]:
+        rounds.append(len(steps))
+        return once(steps, *rest)
+
+    monkeypatch.setattr(processes, "_run_once", counted)
+    told: list[int] = []
+    steps = [check("while True:\n    pass"), check("assert True")]
+    run_steps(steps, IMPATIENT, on_stop=lambda *_: told.append(len(rounds)))
+    assert told == [1]
+    assert len(rounds) > 1
+
+
+def test_a_reply_of_another_form_is_no_trouble() -> None:
+    reply = {"type": "E", "message": "m", "cell": 3, "line": "4"}
+    found = processes._outcome(
+        b"error " + json.dumps({**reply, "test_line": "5"}).encode()
+    )
+    assert (found.cell, found.line, found.test_line) == (None, None, None)

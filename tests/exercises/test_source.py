@@ -193,6 +193,14 @@ def test_each_fault_of_a_source_is_found(
     assert any(says in problem for problem in problems), problems
 
 
+def test_a_test_begins_with_its_name(course: Any) -> None:
+    nb = course.source
+    cell = course.cell(nb, "test_names")
+    cell.source = cell.source.removeprefix("# test_names\n")
+    (problem,) = validate_source(nb)
+    assert problem.startswith("cell test_names: a test does not begin")
+
+
 def test_visible_and_hidden_tests_are_both_asked_for(course: Any) -> None:
     nb = course.source
     cell = course.cell(nb, "test_names")

@@ -267,7 +267,7 @@ def test_quantities_must_come_in_the_same_order(three: list[Result]) -> None:
 
 
 @pytest.mark.parametrize("unit", ["s", "ms", "tokens/s", "requests/s"])
-def test_single_readings_of_a_clock_agree_by_half(
+def test_single_readings_of_a_clock_agree_roughly(
     three: list[Result], unit: str
 ) -> None:
     def read(*values: float) -> list[str]:
@@ -278,10 +278,10 @@ def test_single_readings_of_a_clock_agree_by_half(
             ]
         )
 
-    assert read(1.0, 1.2, 1.5) == []
+    assert read(1.0, 1.2, 1.29) == []
     (fault,) = read(85.4, 136.4, 84.6)
     assert "first_load: readings from 84.6" in fault
-    assert "50%" in fault
+    assert "30%" in fault
 
 
 def test_other_single_figures_need_not_agree(three: list[Result]) -> None:
@@ -438,6 +438,7 @@ def test_a_name_that_every_such_machine_says_tells_of_nobody(
 ) -> None:
     machine = three[0].machine
     names = [machine.system.lower(), machine.cpu.split()[0], "python"]
+    names += ["generation", "ratio", "load"]  # words of its quantities
     runs = [
         replace(run, software={"python": "3.11.7", "os": machine.system})
         for run in three
