@@ -26,7 +26,9 @@ COUNT = 2000
 """Requests of a simulated run; the first quarter does not count."""
 NEAR_FULL = 0.9
 """Beyond this load such a run is too short to reach the long run."""
-RUNS = 10
+RUNS = 60
+LEAST = 0.001
+"""Milliseconds, or service times, that are told from none but not counted."""
 SHOWN = 200
 """Service times that the picture spans."""
 TOP = 10
@@ -188,6 +190,8 @@ def _in_words(wait_s: float, mean_s: float) -> str:
 
 def _figure(value: float) -> str:
     """Three digits or more, so that a short wait is not shown as none."""
+    if 0 < value < LEAST:
+        return f"under {LEAST}"
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
@@ -244,7 +248,8 @@ def over_time(choice: Choice) -> tuple[list[float], list[int]]:
     events = [(v.arrival_s, 1) for v in visits]
     events += [(v.end_s, -1) for v in visits]
     moments, numbers = [0.0], [0]
-    for moment_s, change in sorted(events):
+    # An arrival stands before an end of the same moment, its own perhaps.
+    for moment_s, change in sorted(events, key=lambda e: (e[0], -e[1])):
         if moment_s > end_s:
             break
         moments.append(moment_s / choice.mean_s)

@@ -18,6 +18,7 @@ from labkit.exercises.source import (
     is_hidden,
     marks,
     role,
+    student_copy,
 )
 from labkit.exercises.submission import SubmittedCell, merge, remarks
 
@@ -61,6 +62,8 @@ def judge(  # noqa: PLR0913 - a submission, how to run it, whom to tell
         symptom = ""
         if status == "failed":
             symptom = _seen(end, exercise, cell, own, limits)
+        elif status == "not done":
+            symptom = _half_done(end, source, cells)
         results.append(_result(exercise, cell, status, points, symptom))
     notes = (
         *remarks(source, cells),
@@ -134,6 +137,26 @@ def _answers(exercise: Exercise) -> set[str]:
         for cell in exercise.cells
         if role(cell) == "answer"
     }
+
+
+def _half_done(
+    end: Outcome, source: NotebookNode, cells: Sequence[SubmittedCell]
+) -> str:
+    """Where the stub is still reached, in a cell that was written in."""
+    stubs = {
+        marks(cell).get("grade_id"): cell.source.strip()
+        for cell in student_copy(source).cells
+    }
+    for cell in cells:
+        if (
+            cell.grade_id == end.cell
+            and cell.source.strip() != stubs[end.cell]
+        ):
+            return (
+                f"your cell {end.cell} still raises {_UNSOLVED} (line"
+                f" {end.line}): take that line out"
+            )
+    return ""
 
 
 def _asked(end: Outcome, exercise: Exercise) -> set[str]:
@@ -210,7 +233,7 @@ def _error(end: Outcome) -> str:
     else:
         text = f"{end.error}: {end.message}" if end.message else end.error
     if end.cell is not None:
-        text += f" (line {end.line} of your cell {end.cell})"
+        text += f" (line {end.line} of your cell {_called(end.cell)})"
     return text
 
 
@@ -238,4 +261,9 @@ def _troubles(
     for step, end in ran:
         if step.kind == "test" or end.end == "ok" or end.error == _UNSOLVED:
             continue
-        yield f"Cell {step.name}: {_symptom(end, limits)}."
+        yield f"Cell {_called(step.name)}: {_symptom(end, limits)}."
+
+
+def _called(name: str) -> str:
+    """A cell after the word cell: its id, or its number in the notebook."""
+    return name.removeprefix("cell ")

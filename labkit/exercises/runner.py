@@ -137,7 +137,13 @@ class _Session:
             error = result.error_before_exec or result.error_in_exec
         except BaseException as escaped:
             error = escaped
-        return None if error is None else self._describe(error)
+        if error is None:
+            return None
+        found = self._describe(error)
+        if isinstance(error, SyntaxError) and found["cell"] is None:
+            # Wrong indentation is found before the cell has a file's name.
+            found |= {"cell": step["name"], "line": error.lineno}
+        return found
 
     def _test(self, number: int) -> dict[str, Any] | None:
         names = {
@@ -213,7 +219,9 @@ def _bound_names(source: str) -> set[str]:
 def _text(error: BaseException) -> str:
     """The message, without the names of files that a learner has not got."""
     try:
-        text = re.sub(r" \(<ipython-input-[^)]*\)$", "", str(error))
+        text = re.sub(
+            r" \(<(?:ipython-input-|tokenize>)[^)]*\)$", "", str(error)
+        )
         if isinstance(error, ImportError) and error.path:
             text = text.replace(f" ({error.path})", "")
         notes = getattr(error, "__notes__", ())  # for which input it was

@@ -141,6 +141,30 @@ def test_another_name_is_told(
     assert report.results[0].symptom.endswith("'double' is not defined")
 
 
+def test_a_stub_that_is_still_reached_is_told(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    answer = "def double(n):\n    2 * n\n    raise NotImplementedError()"
+    report = checked(course.solved(double=answer))
+    first = report.results[0]
+    assert first.status == "not done"
+    assert "your cell double still raises NotImplementedError (line 3)" in (
+        first.symptom
+    )
+
+
+def test_wrong_indentation_names_the_learner_s_line(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    answer = "def double(n):\n    if n:\n        return n\n  return n"
+    nb = course.solved(double=answer)
+    nb.cells.append(course.own_cell("1 / 0"))
+    first, second = checked(nb).notes
+    assert first.startswith("Cell double: IndentationError: ")
+    assert first.endswith("(line 4 of your cell double).")
+    assert second.startswith(f"Cell {len(nb.cells)}: ZeroDivisionError")
+
+
 def test_a_stub_that_was_left_below_an_answer_is_told(
     course: Any, checked: Callable[[Any], Report]
 ) -> None:
