@@ -63,7 +63,7 @@ def judge(  # noqa: PLR0913 - a submission, how to run it, whom to tell
         if status == "failed":
             symptom = _seen(end, exercise, cell, own, limits)
         elif status == "not done":
-            symptom = _half_done(end, source, cells)
+            symptom = _half_done(end, exercise, source, own)
         results.append(_result(exercise, cell, status, points, symptom))
     notes = (
         *remarks(source, cells),
@@ -140,21 +140,32 @@ def _answers(exercise: Exercise) -> set[str]:
 
 
 def _half_done(
-    end: Outcome, source: NotebookNode, cells: Sequence[SubmittedCell]
+    end: Outcome,
+    exercise: Exercise,
+    source: NotebookNode,
+    own: Sequence[tuple[Step, Outcome]],
 ) -> str:
     """Where the stub is still reached, in a cell that was written in."""
     stubs = {
         marks(cell).get("grade_id"): cell.source.strip()
         for cell in student_copy(source).cells
     }
-    for cell in cells:
-        if (
-            cell.grade_id == end.cell
-            and cell.source.strip() != stubs[end.cell]
+    if end.error == _UNSOLVED:
+        reached = {end.cell: end.line}
+    else:
+        asked = _asked(end, exercise) or _answers(exercise)
+        reached = {
+            step.name: ended.line
+            for step, ended in own
+            if step.name in asked and ended.error == _UNSOLVED
+        }
+    for step, _ in own:
+        if step.name in reached and step.source.strip() != stubs.get(
+            step.name
         ):
             return (
-                f"your cell {end.cell} still raises {_UNSOLVED} (line"
-                f" {end.line}): take that line out"
+                f"your cell {_called(step.name)} still raises {_UNSOLVED}"
+                f" (line {reached[step.name]}): take that line out"
             )
     return ""
 

@@ -153,6 +153,27 @@ def test_a_stub_that_is_still_reached_is_told(
     )
 
 
+def test_a_stub_above_an_answer_is_told(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    answer = "raise NotImplementedError()\nnames = ['first', 'second']"
+    report = checked(course.solved(names=answer))
+    assert report.results[2].symptom == (
+        "your cell names still raises NotImplementedError (line 1): take that"
+        " line out"
+    )
+
+
+def test_of_an_untouched_answer_nothing_is_told(
+    course: Any, checked: Callable[[Any], Report]
+) -> None:
+    stub = "# YOUR CODE HERE\nraise NotImplementedError()"
+    nb = course.solved(names=stub)
+    nb.cells.append(course.own_cell("x = 1"))
+    third = checked(nb).results[2]
+    assert (third.status, third.symptom) == ("not done", "")
+
+
 def test_wrong_indentation_names_the_learner_s_line(
     course: Any, checked: Callable[[Any], Report]
 ) -> None:
