@@ -10,6 +10,7 @@ import os
 import socket
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 from uuid import uuid4
 
@@ -295,3 +296,17 @@ def test_files_and_folders_are_counted_however_deep(
     assert found < 3_000_000
     assert families.written(tmp_path, 100_000) < 200_000
     assert families.written(tmp_path / "none", 1) == 0
+
+
+def test_folders_that_are_hidden_look_empty(tmp_path: Path) -> None:
+    (tmp_path / "key.ipynb").write_text("the solution", encoding="utf-8")
+    apart = "apart from others" in IN_FORCE
+    seen: list[str] = [] if apart else ["key.ipynb"]
+    steps = [
+        Step("own", "own", f"import os\nseen = os.listdir({str(tmp_path)!r})"),
+        Step("check", "test", f"assert seen == {seen!r}, seen"),
+    ]
+    hidden = (tmp_path, tmp_path / "is not there")
+    outcomes = run_steps(steps, replace(LIMITS, hidden=hidden))
+    assert [outcome.end for outcome in outcomes] == ["ok", "ok"]
+    assert (tmp_path / "key.ipynb").is_file()
